@@ -11,7 +11,7 @@ so that permissions, hooks and transcripts know the tool and the fields that are
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -180,17 +180,13 @@ def _list(value: Any) -> Any:
     return [value] if isinstance(value, str) else value
 
 
-def _opposite(value: Any) -> Any:
-    return not value if isinstance(value, bool) else value
-
-
 def _milliseconds(value: Any) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value * 1_000) if is_number and 0 < value < 1e9 else value
 
 
 _VALUES: Mapping[tuple[str, str], Callable[[Any], Any]] = {
-    ("case_sensitive", "-i"): _opposite,
+    ("case_sensitive", "-i"): lambda value: not value if isinstance(value, bool) else value,
     ("timeout_seconds", "timeout"): _milliseconds,
     **{
         (name, field): _pattern
@@ -212,21 +208,16 @@ def with_own_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[
     for name, value in values.items():
         if name in fields:
             continue
-        own = spelled.get(_spelling(name)) or _own_field(name, fields)
+        own = spelled.get(_spelling(name))
+        if not own:
+            meant = FIELDS.get(name) or FIELDS.get(_snake(name), ())
+            own = next((field for field in meant if field in fields), None)
         if own is None or (own in found and own not in values):  # two other names for one field: which is meant?
             found[name] = value
         elif own not in values:
-            found[own] = _VALUES.get((_snake(name), own), _same)(value)
+            changed = _VALUES.get((_snake(name), own))
+            found[own] = value if changed is None else changed(value)
     return _as_count(values, found, fields)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _own_field(name: str, fields: Collection[str]) -> str | None:
-    meant = FIELDS.get(name) or FIELDS.get(_snake(name), ())
-    return next((field for field in meant if field in fields), None)
 
 
 def _as_count(values: Mapping[str, Any], found: dict[str, Any], fields: Collection[str]) -> dict[str, Any]:
@@ -260,20 +251,18 @@ def meant_tool(name: str, given: Mapping[str, Any], tools: Mapping[str, Tool]) -
     spelling = _spelling(name)
     own = [tool for tool in tools if not tool.startswith("mcp__")]
     same = [tool for tool in own if _spelling(tool) == spelling]
-    meant = same or _known_as(_snake(name), [tools[tool] for tool in own])
-    if same and len(same) > 1:
+    if len(same) > 1:
         return name
-    fitting = (tool for tool in meant if _fits(given, tools[tool].input_schema))
-    return next(fitting, meant[0] if meant else name)
-
-
-def _known_as(name: str, tools: Sequence[Tool]) -> list[str]:
-    """The names of the tools that are also called `name`, those first that it means above all."""
-    known = [tool for tool in tools if name in tool.other_names]
-    return [tool.name for tool in sorted(known, key=lambda tool: tuple(tool.other_names).index(name))]
-
-
-def _fits(given: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
-    fields = schema.get("properties", {})
-    named = with_own_fields(given, fields)
-    return set(named) <= set(fields) and set(schema.get("required", ())) <= set(named)
+    meant = same
+    if not same:
+        # those first that the name means above all
+        snake = _snake(name)
+        known = [tools[tool] for tool in own if snake in tools[tool].other_names]
+        meant = [tool.name for tool in sorted(known, key=lambda tool: tuple(tool.other_names).index(snake))]
+    for tool in meant:
+        schema = tools[tool].input_schema
+        fields = schema.get("properties", {})
+        named = with_own_fields(given, fields)
+        if set(named) <= set(fields) and set(schema.get("required", ())) <= set(named):
+            return tool
+    return meant[0] if meant else name

@@ -545,12 +545,9 @@ def read_updates(updates: Any) -> Updates:
         elif kind == "setMode":
             problems.append(f"a hook cannot put the session into the mode {update.get('mode')!r}")
         else:
-            problems.append(f"the permission update {kind!r} ({_behavior(update)}) is not taken from a hook")
+            behavior = update.get("behavior", "no behavior") if isinstance(update, Mapping) else "no object"
+            problems.append(f"the permission update {kind!r} ({behavior}) is not taken from a hook")
     return Updates(tuple(rules), tuple(kept), mode, tuple(problems))
-
-
-def _behavior(update: Any) -> str:
-    return str(update.get("behavior", "no behavior")) if isinstance(update, Mapping) else "no object"
 
 
 def _as_value(rule: str) -> dict[str, str]:

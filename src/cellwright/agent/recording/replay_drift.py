@@ -98,7 +98,13 @@ def describe_drift(drifts: Iterable[Drift]) -> list[str]:
         texts = by_kind.setdefault(drift.kind, [])
         if drift.text not in texts:
             texts.append(drift.text)
-    return [_listed(TITLES[kind], by_kind[kind]) for kind in TITLES if kind in by_kind]
+    listed = []
+    for kind in TITLES:
+        if texts := by_kind.get(kind):
+            shown = [f"- {text}" for text in texts[:MAX_SHOWN]]
+            more = [f"- … and {len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
+            listed.append("\n".join([f"{TITLES[kind]}:", *shown, *more]))
+    return listed
 
 
 def check_drift(drifts: Sequence[Drift]) -> None:
@@ -107,12 +113,6 @@ def check_drift(drifts: Sequence[Drift]) -> None:
         drift_text = "\n".join(describe_drift(drifts))
         message = f"The recording no longer matches, and replay is strict.\n{drift_text}\nRecord it again."
         raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
-
-
-def _listed(title: str, texts: Sequence[str]) -> str:
-    shown = [f"- {text}" for text in texts[:MAX_SHOWN]]
-    more = [f"- … and {len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
-    return "\n".join([f"{title}:", *shown, *more])
 
 
 def recorded_id(tool_use_id: str) -> str:
