@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.calls.input_schema import offered_examples, offered_schema, problem_at
+from cellwright.agent.calls.tool_input import ToolInput, json_schema
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
@@ -26,7 +27,6 @@ from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.approval import Confinement
-    from cellwright.agent.calls.tool_input import ToolInput
     from cellwright.agent.calls.tool_results import ToolOutput
     from cellwright.agent.subagent import Nesting
 
@@ -599,8 +599,6 @@ def _typed_inputs(
     offered: type[ToolInput] | None,
     fields: Mapping[str, Mapping[str, Any]] | None,
 ) -> _Inputs:
-    from cellwright.agent.calls.tool_input import json_schema
-
     return _Inputs(
         schema=json_schema(offered or input_type, fields),
         answered_schema=None if offered is None else json_schema(input_type, fields),

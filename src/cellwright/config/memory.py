@@ -99,12 +99,14 @@ def read_memory_file(
     if len(text) > MAX_CHARS:
         notice = f"{path}: only the first {MAX_CHARS:,} of {len(text):,} characters were sent."
         text = text[: text.rfind("\n", 0, MAX_CHARS) + 1 or MAX_CHARS]
+    # a folder's name alone means everything below it
+    globs = (f"{glob}**" if glob.endswith("/") else glob for glob in texts(front.values.get("paths")))
     return MemoryFile(
         path=path,
         scope=scope,
         text=text,
         base=base,
-        paths=tuple(_glob(glob) for glob in texts(front.values.get("paths"))),
+        paths=tuple(globs),
         imported_by=imported_by,
         notice=notice,
     )
@@ -142,11 +144,6 @@ def _decoded(content: bytes) -> str:
 
 def _left_out(path: Path, scope: MemoryScope, base: Path, why: str) -> MemoryFile:
     return MemoryFile(path=path, scope=scope, text="", base=base, notice=f"{path} was not read: {why}.")
-
-
-def _glob(glob: str) -> str:
-    """`glob` so that a folder's name alone means everything below it."""
-    return f"{glob}**" if glob.endswith("/") else glob
 
 
 def imports(file: MemoryFile) -> Iterator[Path | str]:
@@ -253,7 +250,9 @@ def project_instructions(cwd: Path, project: Path) -> list[Path]:
     files = [folder / name for folder in folders for name in (*NAMES, LOCAL_NAME)]
     if uses_fallback(cwd):
         files += [folder / FALLBACK_NAME for folder in folders]
-    return [file for file in (*files, *_rule_files(project / RULES_FOLDER)) if _is_file(file)]
+    files += _rule_files(project / RULES_FOLDER)
+    # Path.is_file raises where a folder above may not be entered, or a name is too long
+    return [file for file in files if os.path.isfile(file)]  # noqa: PTH113
 
 
 def outside_files(instructions: Iterable[Path], project: Path) -> list[Path]:
@@ -364,11 +363,6 @@ def _with_imports(file: MemoryFile, seen: set[Path], hops: int = 0) -> Iterator[
         imported = read_memory_file(path, file.scope, file.base, imported_by=file.path)
         if imported is not None:
             yield from _with_imports(imported, seen, hops + 1)
-
-
-def _is_file(path: Path) -> bool:
-    # Path.is_file raises where a folder above may not be entered, or a name is too long
-    return os.path.isfile(path)  # noqa: PTH113
 
 
 def _is_within(path: Path, folder: Path) -> bool:

@@ -132,7 +132,9 @@ class Redaction(Struct, frozen=True):
             while start >= 0:
                 stop = start + len(value)
                 # in the middle of a word it stands by chance
-                if not (short and _is_word_part(text, start, stop)):
+                before = start > 0 and text[start - 1].isalnum() and text[start].isalnum()
+                after = stop < len(text) and text[stop].isalnum() and text[stop - 1].isalnum()
+                if not (short and (before or after)):
                     yield start, stop, f"value of ${name}"
                 start = text.find(value, stop)
 
@@ -265,12 +267,6 @@ def is_distinctive(value: str, name: str = "") -> bool:
         return False
     # six characters are enough under a name that leaves no doubt
     return len(value) >= (6 if is_always_secret(name) else SHORTEST_VALUE)
-
-
-def _is_word_part(text: str, start: int, stop: int) -> bool:
-    before = start > 0 and text[start - 1].isalnum() and text[start].isalnum()
-    after = stop < len(text) and text[stop].isalnum() and text[stop - 1].isalnum()
-    return before or after
 
 
 def _removed_span(kind: SecretKind, match: re.Match[str]) -> tuple[int, int]:

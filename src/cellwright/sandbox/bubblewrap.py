@@ -220,7 +220,9 @@ def _mounts(bounds: Bounds, private: PrivateFolder, staged: Staging | None, cwd:
         if any(below(place, top) for top in tops) and not _is_own(place) and exists(place):
             mounts[place] = _emptied(place)
     mounts.setdefault("/dev", ["--dev", "/dev"])
-    mounts.setdefault("/proc", _processes())
+    # the sandbox's own processes; all of it is read-only: root could else change how the whole system works
+    masks = [word for path in masked_files() for word in _emptied(path)]
+    mounts.setdefault("/proc", ["--proc", "/proc", *masks, "--remount-ro", "/proc"])
     return mounts
 
 
@@ -233,12 +235,6 @@ def _is_lost_in_memory(cwd: str, tops: Sequence[str], bounds: Bounds) -> bool:
         return False
     holding = [top for top in tops if below(cwd, top)]
     return bool(holding) and not any(below(top, "/dev") and top != "/dev" for top in holding)
-
-
-def _processes() -> list[str]:
-    """Mount the sandbox's own processes. All of it is read-only: root could else change how the whole system works."""
-    masks = [word for path in masked_files() for word in _emptied(path)]
-    return ["--proc", "/proc", *masks, "--remount-ro", "/proc"]
 
 
 def _emptied(path: str) -> list[str]:

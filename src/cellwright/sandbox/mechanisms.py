@@ -532,14 +532,11 @@ def may_look_at_processes(arguments: Sequence[str]) -> bool:
         return program not in _PLAIN_PROGRAMS or bool(_RUNS_OTHERS.search(" ".join(arguments)))
     if "-c" not in arguments[:-1]:
         return True
-    script = _evaluated(arguments[list(arguments).index("-c") + 1])
+    script = arguments[list(arguments).index("-c") + 1]
+    # what it evaluates at its end, in place of the quoted word: the tool Bash starts each command so
+    if (found := _EVALUATES.search(script)) is not None:
+        script = script[: found.start()] + "".join(shlex.split(found["word"]))
     return bool(_RUNS_OTHERS.search(script)) or not all(name in _PLAIN_PROGRAMS for name in _programs(script))
-
-
-def _evaluated(script: str) -> str:
-    """`script` with what it evaluates at its end in place of the quoted word: the tool Bash starts each command so."""
-    found = _EVALUATES.search(script)
-    return script if found is None else script[: found.start()] + "".join(shlex.split(found["word"]))
 
 
 def _programs(script: str) -> Iterator[str]:

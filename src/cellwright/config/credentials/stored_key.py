@@ -55,15 +55,12 @@ def with_helpers_key(environ: Mapping[str, str], command: str | None) -> Mapping
         return environ
     with _running:  # two threads that need it at once: the command asks for a password once
         made, key = _keys.get(command, (0.0, ""))
-        if not key or time.monotonic() - made > _lifetime_seconds(environ):
+        text = environ.get(LIFETIME_NAME, "")
+        lifetime_ms = int(text) if text.isascii() and text.isdigit() else 300_000
+        if not key or time.monotonic() - made > lifetime_ms / 1000:
             key = _run_helper(command, environ)
             _keys[command] = (time.monotonic(), key)
     return {**environ, "ANTHROPIC_API_KEY": key}
-
-
-def _lifetime_seconds(environ: Mapping[str, str]) -> float:
-    text = environ.get(LIFETIME_NAME, "")
-    return (int(text) if text.isascii() and text.isdigit() else 300_000) / 1000
 
 
 def _run_helper(command: str, environ: Mapping[str, str]) -> str:

@@ -242,7 +242,8 @@ async def ask_model(
     if run is None:
         return failed(hook, event, "has no model to ask outside of a run")
     model = hook.model or small_model
-    prompt = _prompt(hook, fields)
+    told = json.dumps(fields, ensure_ascii=False, default=str)
+    prompt = hook.prompt.replace("$ARGUMENTS", told) if "$ARGUMENTS" in hook.prompt else f"{hook.prompt}\n\n{told}"
     if not hook.looks and not _affordable(prompt, model, run.budget_left()):
         return failed(hook, event, f"was not asked: {model} could cost more than the budget has left")
     try:
@@ -271,11 +272,6 @@ def read_verdict(hook: ModelHook, event: str, text: str) -> HookResult:
     if event in _ENDING and not hook.feeds_back:
         return replace(blocked(event, reason), stop=reason)
     return blocked(event, reason)
-
-
-def _prompt(hook: ModelHook, fields: Mapping[str, Any]) -> str:
-    event = json.dumps(fields, ensure_ascii=False, default=str)
-    return hook.prompt.replace("$ARGUMENTS", event) if "$ARGUMENTS" in hook.prompt else f"{hook.prompt}\n\n{event}"
 
 
 def _affordable(prompt: str, model: str, left: float | None) -> bool:

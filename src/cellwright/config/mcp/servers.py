@@ -501,16 +501,14 @@ def refusal(entry: ServerEntry, mcp: McpSettings) -> str:
         return "`disabledMcpjsonServers` switches it off"
     if any(_matches(rule, entry) for rule in mcp.denied):
         return "`deniedMcpServers` forbids it"
-    if mcp.allowed is None or _is_allowed(entry, mcp.allowed):
+    if mcp.allowed is None:
+        return ""
+    # by its command or address where any rule names such, else by its name: a name is easily taken
+    key = "serverCommand" if entry.transport == "stdio" else "serverUrl"
+    stricter = [rule for rule in mcp.allowed if isinstance(rule, Mapping) and key in rule]
+    if any(_matches(rule, entry) for rule in stricter or mcp.allowed):
         return ""
     return "it is not among the administrator's `allowedMcpServers`"
-
-
-def _is_allowed(entry: ServerEntry, allowed: Sequence[Any]) -> bool:
-    """By its command or address where any rule names such, else by its name: a name is easily taken."""
-    key = "serverCommand" if entry.transport == "stdio" else "serverUrl"
-    stricter = [rule for rule in allowed if isinstance(rule, Mapping) and key in rule]
-    return any(_matches(rule, entry) for rule in stricter or allowed)
 
 
 def _matches(rule: object, entry: ServerEntry) -> bool:

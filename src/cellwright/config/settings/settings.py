@@ -401,18 +401,18 @@ def _attribution(merged: Merged) -> dict[str, str]:
 
 def _mcp(merged: Merged) -> McpSettings:
     value = merged.value
-    allowed = value("allowedMcpServers")
+    allowed, denied = value("allowedMcpServers"), value("deniedMcpServers")
+    if denied is None:
+        denied = ()
+    elif not isinstance(denied, list):
+        denied = (denied,)
     return McpSettings(
         allowed=None if allowed is None else tuple(allowed) if isinstance(allowed, list) else (),
-        denied=tuple(_as_list(value("deniedMcpServers"))),
+        denied=tuple(denied),
         enabled_project_servers=tuple(value("enabledMcpjsonServers") or ()),
         disabled_project_servers=tuple(value("disabledMcpjsonServers") or ()),
         enables_all_of_project=value("enableAllProjectMcpServers") is True,
     )
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
@@ -610,14 +610,12 @@ def tool_is_allowed(name: str, settings: Settings) -> bool:
     if any(fnmatchcase(name, own_tool_name(pattern)) for pattern in settings.denied_tools):
         return False
     allowed_servers = settings.allowed_mcp_servers
-    if name.startswith(_MCP) and allowed_servers is not None and not set(_servers(name)) <= set(allowed_servers):
-        return False
+    if name.startswith(_MCP) and allowed_servers is not None:
+        # every server that the tool may be of: `mcp__a__b__c` may be `c` of `a__b`, or `b__c` of `a`
+        parts = name.removeprefix(_MCP).split("__")
+        servers = {"__".join(parts[:count]) for count in range(1, max(len(parts), 2))}
+        if not servers <= set(allowed_servers):
+            return False
     return settings.allowed_tools is None or any(
         fnmatchcase(name, own_tool_name(each)) for each in settings.allowed_tools
     )
-
-
-def _servers(name: str) -> list[str]:
-    """Every server that the tool may be of: `mcp__a__b__c` may be `c` of `a__b`, or `b__c` of `a`."""
-    parts = name.removeprefix(_MCP).split("__")
-    return ["__".join(parts[:count]) for count in range(1, max(len(parts), 2))]

@@ -164,7 +164,9 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
     items = tuple(_with_changes(item, trust) for item in items)
     rules = [(rule, item) for item in items if (rule := _local_rule(item)) is not None]
     if any(rule.layer.foreign and not _counts(item, trust) for rule, item in rules):
-        trust = replace(trust, rules=trust.rules | _rules_of_claude_code(folder, environ))
+        # what the user allowed in Claude Code here: `projects[folder].allowedTools` of `.claude.json`
+        records = _claude_codes_records(folder, environ)
+        trust = replace(trust, rules=trust.rules.union(*(texts(each.get("allowedTools")) for each in records)))
     waiting = tuple(item for item in items if not _counts(item, trust))
     kept_out = {item.entry.id for item in waiting if item.entry is not None}
     kept_out |= {entry.id for entry in reading.entries if _never_counts(entry, trust)}
@@ -276,12 +278,6 @@ def trusted_by_claude_code(folder: Path, environ: Mapping[str, str]) -> bool:
     return any(each.get("hasTrustDialogAccepted") is True for each in _claude_codes_records(folder, environ))
 
 
-def _rules_of_claude_code(folder: Path, environ: Mapping[str, str]) -> frozenset[str]:
-    """The rules that the user allowed in Claude Code here: `projects[folder].allowedTools` of `.claude.json`."""
-    records = _claude_codes_records(folder, environ)
-    return frozenset(rule for each in records for rule in texts(each.get("allowedTools")))
-
-
 def _claude_codes_records(folder: Path, environ: Mapping[str, str]) -> list[Mapping[str, Any]]:
     """Claude Code's own notes on `folder`; none from a file that the folder or another user may have written."""
     configured = environ.get("CLAUDE_CONFIG_DIR")
@@ -342,7 +338,11 @@ def _items(reading: SettingsSources, environ: Mapping[str, str]) -> tuple[tuple[
     found: list[Item] = []
     for entry in reading.entries:
         gate = gate_of(entry)
-        brings = entry.path == CONTAINER and _is_made_of_files(entry, reading.project)
+        brings = False
+        if entry.path == CONTAINER:
+            from cellwright.config.settings.container import brings_files_of
+
+            brings = brings_files_of(entry.value, reading.project, base_of(entry))
         if brings and gate == "open":
             gate = "trust"  # whoever names it, what the file says is the folder's word
         if entry.id not in unreadable and gate in ("trust", "confirm") and (brings or _asks(entry)):
@@ -536,12 +536,6 @@ def describe(entry: SettingsEntry, environ: Mapping[str, str] | None = None) -> 
             return f"setting {exact(entry.key)} = {exact_json(value)}"
 
 
-def _is_made_of_files(entry: SettingsEntry, project: Path) -> bool:
-    from cellwright.config.settings.container import brings_files_of
-
-    return brings_files_of(entry.value, project, base_of(entry))
-
-
 def _described_container(entry: SettingsEntry) -> str:
     from cellwright.config.settings.container import container_setting
 
@@ -582,10 +576,7 @@ def _is_secret(name: str, value: Any, gate: Gate) -> bool:
 def _notices(entries: Iterable[SettingsEntry]) -> Iterable[str]:
     for entry in entries:
         if gate_of(entry) == "never":
-            who = "the administrator's settings" if _only_managed(entry) else "~/.claude/settings.json"
+            key = _key_of(entry)
+            managed = key is not None and key.folder == "managed"
+            who = "the administrator's settings" if managed else "~/.claude/settings.json"
             yield f"{entry.layer.label}: `{entry.key}` counts for nothing there; only {who} can set it."
-
-
-def _only_managed(entry: SettingsEntry) -> bool:
-    key = _key_of(entry)
-    return key is not None and key.folder == "managed"
