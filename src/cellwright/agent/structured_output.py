@@ -91,7 +91,11 @@ class _Transformed:
         if left.get("default", ...) is None:
             del left["default"]  # every optional field has it
         if left:
-            notes.append("{" + ", ".join(f"{word}: {_short(value)}" for word, value in left.items()) + "}")
+            said = []
+            for word, value in left.items():
+                shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+                said.append(f"{word}: {shown}")
+            notes.append("{" + ", ".join(said) + "}")
         if notes:
             done["description"] = "\n\n".join(notes)
         return done
@@ -204,10 +208,6 @@ _OF_TYPE: Final[Mapping[str, tuple[str, ...]]] = {
     "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
-
-
-def _short(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _refuse_recursion(schema: Schema, name: str) -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -225,7 +225,12 @@ class Memory(Struct, frozen=True):
 def read_memory(place: MemoryPlace) -> Memory:
     """Read all instructions that count in `place`. Never raises: what cannot be read is in the notices."""
     read = [*_all(place)]
-    found = [file for file in read if not _is_excluded(file, place.excludes)]
+    found = [
+        file
+        for file in read
+        if file.scope == "managed"
+        or not any(_matches(glob, file.path.as_posix().lstrip("/")) for glob in place.excludes)
+    ]
     return Memory(
         tuple(file for file in found if file.text and not file.paths),
         tuple(file for file in found if file.text and file.paths),
@@ -377,13 +382,6 @@ def _is_users(path: str) -> bool:
         return os.lstat(path).st_uid in (os.getuid(), 0)
     except OSError:  # there is none
         return False
-
-
-def _is_excluded(file: MemoryFile, excludes: Sequence[str]) -> bool:
-    if file.scope == "managed":
-        return False
-    path = file.path.as_posix().lstrip("/")
-    return any(_matches(glob, path) for glob in excludes)
 
 
 def _matches(glob: str, path: str) -> bool:

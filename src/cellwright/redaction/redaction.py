@@ -172,9 +172,13 @@ class JsonRedaction(Struct):
         if isinstance(item, str) and isinstance(name, str):
             if is_encoded_image(parent, name):
                 return item
-            if is_secret_name(name) and (kind := _named_kind(name, item)):
-                self.found[kind] += 1
-                return removed(kind)
+            if is_secret_name(name):
+                from cellwright.redaction.named_secrets import fits_name  # its patterns take 20 ms to compile
+
+                if fits_name(name, item):
+                    kind = "password or key"
+                    self.found[kind] += 1
+                    return removed(kind)
         return self.clean(item)
 
 
@@ -183,13 +187,6 @@ def is_encoded_image(parent: Mapping[Any, Any], name: str) -> bool:
     if name == "data" and parent.get("type") == "base64":
         return True
     return name.startswith("image/") and not name.startswith("image/svg")
-
-
-def _named_kind(name: str, value: str) -> str:
-    """The kind of a text under the name of a secret; "" if it is none."""
-    from cellwright.redaction.named_secrets import fits_name  # its patterns take 20 ms to compile
-
-    return "password or key" if fits_name(name, value) else ""
 
 
 def removed(kind: str) -> str:

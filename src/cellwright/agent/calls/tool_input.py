@@ -190,10 +190,6 @@ def _pattern(value: Any) -> Any:
     return value[0] if len(value) == 1 else f"{{{','.join(value)}}}"
 
 
-def _list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
 def _milliseconds(value: Any) -> Any:
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return int(value * 1_000) if is_number and 0 < value < 1e9 else value
@@ -208,7 +204,10 @@ _VALUES: Mapping[tuple[str, str], Callable[[Any], Any]] = {
         if name.startswith(("file_pattern", "include"))
         for field in FIELDS[name]
     },
-    **{(name, field): _list for name, fields in FIELDS.items() for field in fields if field in ("ignore", "exclude")},
+    **dict.fromkeys(
+        ((name, field) for name, fields in FIELDS.items() for field in fields if field in ("ignore", "exclude")),
+        lambda value: [value] if isinstance(value, str) else value,
+    ),
 }
 """The changes of values that are said otherwise under another name."""
 

@@ -225,18 +225,14 @@ def later_states(turns: Iterable[RecordedTurn], project: Path) -> dict[CallKey, 
         for name, state in turn.files:
             _add(states, real_path(name), state)
         for call in reversed(turn.calls):
-            own = _states_of_call(call, project)
+            own = [(edit.path, edit.after) for edit in edits_of(call.display, project)]
+            if (cell := cell_place(call.display, project)) is not None and call.display is not None:
+                own.append((cell, call.display["cell_sha256"].get("after")))  # None: deleted
+            own += [(real_path(path), state) for path, state in call.files]
             later[turn.key, turn.ordinal, call.tool_use_id] = {path: states.get(path, frozenset()) for path, _ in own}
             for path, state in own:
                 _add(states, path, state)
     return later
-
-
-def _states_of_call(call: RecordedCall, project: Path) -> list[tuple[Path, str | None]]:
-    edits = [(edit.path, edit.after) for edit in edits_of(call.display, project)]
-    if (cell := cell_place(call.display, project)) is not None and call.display is not None:
-        edits.append((cell, call.display["cell_sha256"].get("after")))  # None: deleted
-    return [*edits, *((real_path(path), state) for path, state in call.files)]
 
 
 def cell_place(display: Mapping[str, Any] | None, project: Path) -> Path | None:

@@ -179,12 +179,10 @@ def read_written(value: Mapping[str, Any], *, strict: bool = False) -> WrittenSe
         "always_load": value.get("alwaysLoad") is True,
     }
     if transport == "stdio":
-        return WrittenServer(
-            **common,
-            command=_text(value, "command"),
-            args=tuple(_texts(value, "args")),
-            env=_members(value, "env"),
-        )
+        command, args = _text(value, "command"), value.get("args", [])
+        if not isinstance(args, list) or not all(isinstance(each, str) and "\0" not in each for each in args):
+            raise BadEntry("has `args` that are no list of texts")
+        return WrittenServer(**common, command=command, args=tuple(args), env=_members(value, "env"))
     return WrittenServer(
         **common,
         url=_text(value, "url"),
@@ -341,13 +339,6 @@ def _text(value: Mapping[str, Any], key: str) -> str:
     if not isinstance(text, str) or not text.strip() or "\0" in text:
         raise BadEntry(f"has no `{key}`")
     return text
-
-
-def _texts(value: Mapping[str, Any], key: str) -> list[str]:
-    listed = value.get(key, [])
-    if not isinstance(listed, list) or not all(isinstance(each, str) and "\0" not in each for each in listed):
-        raise BadEntry(f"has `{key}` that are no list of texts")
-    return listed
 
 
 def _members(value: Mapping[str, Any], key: str) -> Mapping[str, str]:

@@ -161,7 +161,13 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
     elif (trust is None or not trust.trusted) and items and trusted_by_claude_code(folder, environ):
         trust = _adopted(folder, items)
     trust = trust or FolderTrust()
-    items = tuple(_with_changes(item, trust) for item in items)
+    # with what they say of their files, if the user trusted these when they were others
+    items = tuple(
+        replace(item, text="\n".join([item.text, *changed_lines(before, item.files.digests)]))
+        if (before := trust.scripts.get(item.written)) is not None and not _counts(item, trust)
+        else item
+        for item in items
+    )
     rules = [(rule, item) for item in items if (rule := _local_rule(item)) is not None]
     if any(rule.layer.foreign and not _counts(item, trust) for rule, item in rules):
         # what the user allowed in Claude Code here: `projects[folder].allowedTools` of `.claude.json`
@@ -169,7 +175,10 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
         trust = replace(trust, rules=trust.rules.union(*(texts(each.get("allowedTools")) for each in records)))
     waiting = tuple(item for item in items if not _counts(item, trust))
     kept_out = {item.entry.id for item in waiting if item.entry is not None}
-    kept_out |= {entry.id for entry in reading.entries if _never_counts(entry, trust)}
+    for entry in reading.entries:
+        gate = gate_of(entry)
+        if gate == "never" or (gate == "trust" and not trust.trusted and not _asks(entry)):
+            kept_out.add(entry.id)
     kept_out |= unreadable.keys()
     files = {item.file for item in waiting}
     notices = [*_notices(reading.entries), *(each for problems in unreadable.values() for each in problems)]
@@ -194,14 +203,6 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
 def trusted_as_it_is(reading: SettingsSources, environ: Mapping[str, str]) -> frozenset[str]:
     """The ids of what the folder brings along now and trust would let count."""
     return frozenset(item.id for item in _items(reading, environ)[0] if item.gate == "trust")
-
-
-def _with_changes(item: Item, trust: FolderTrust) -> Item:
-    """`item`, with what it says of its files if the user trusted it when they were others."""
-    before = trust.scripts.get(item.written)
-    if before is None or _counts(item, trust):
-        return item
-    return replace(item, text="\n".join([item.text, *changed_lines(before, item.files.digests)]))
 
 
 def changed_lines(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -321,11 +322,6 @@ def _local_rule(item: Item) -> SettingsEntry | None:
     entry = item.entry
     is_rule = entry is not None and entry.path == ("permissions", "allow") and entry.layer.scope == "local"
     return entry if is_rule else None
-
-
-def _never_counts(entry: SettingsEntry, trust: FolderTrust) -> bool:
-    gate = gate_of(entry)
-    return gate == "never" or (gate == "trust" and not trust.trusted and not _asks(entry))
 
 
 def _items(reading: SettingsSources, environ: Mapping[str, str]) -> tuple[tuple[Item, ...], dict[str, list[str]]]:

@@ -113,7 +113,9 @@ class Making:
                     for part in raw.decode("utf-8", "replace").replace("\r", "\n").split("\n"):
                         if line := _CONTROL.sub("", part).strip():
                             lines.append(line)
-                            self._say(engine, arguments[0], line)
+                            if self._said is not None:
+                                shown = line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…"
+                                self._said(f"{engine.kind} {arguments[0]}: {shown}")
             code = process.wait()
         finally:
             too_late.cancel()
@@ -127,11 +129,6 @@ class Making:
             message = f"`{engine.kind} {arguments[0]}`: {lines[-1] if lines else f'exit code {code}'}"
             raise ConfinementError(message)
         return "\n".join(lines)
-
-    def _say(self, engine: Engine, what: str, line: str) -> None:
-        if self._said is not None:
-            shown = line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…"
-            self._said(f"{engine.kind} {what}: {shown}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
