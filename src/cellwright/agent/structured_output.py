@@ -283,11 +283,9 @@ def _read_json(check: Callable[[Any], Any], text: str) -> Any:
 
 
 def _schema_check(schema: Mapping[str, Any], name: str) -> Callable[[Any], Any]:
-    import fastjsonschema
-
     try:
         return compile_schema(json.loads(json.dumps(schema)))
-    except (fastjsonschema.JsonSchemaDefinitionException, TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:  # fastjsonschema's are ValueErrors
         raise refusal(name, f"is not a JSON schema: {error}.", "Correct it.") from None
 
 
@@ -310,13 +308,12 @@ def _adapted(given: Any, name: str) -> tuple[Any, dict[str, Any]]:
     """The pydantic adapter for `given`, and its JSON schema."""
     # half a second, and most runs have no schema
     import pydantic
-    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
     try:
         ready = isinstance(given, pydantic.TypeAdapter)
         adapter: Any = given if ready else pydantic.TypeAdapter(_with_known_dicts(given))
         return adapter, adapter.json_schema()
-    except (PydanticSchemaGenerationError, PydanticUserError, TypeError, NameError) as error:
+    except (pydantic.errors.PydanticUserError, TypeError, NameError) as error:
         problem = f"is not a type that an answer can have: {str(error).splitlines()[0]}."
         advice = "Give a pydantic model, a dataclass, a TypedDict, an annotation such as list[str], or a JSON schema."
         raise refusal(name, problem, advice) from None

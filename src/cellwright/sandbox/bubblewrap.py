@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,9 @@ from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError
 from cellwright.sandbox.seccomp import Filter, program
 from cellwright.sandbox.staging import Staging
 from cellwright.text import lazy_pattern
+
+if sys.platform != "win32":
+    import fcntl
 
 _FOLDERS = frozenset({".git", ".claude", ".vscode", ".idea", ".husky", ".devcontainer", ".github", "hooks", "agents"})
 """Names of folders: where a file stood instead, a program that looks for one would fail."""
@@ -73,8 +77,6 @@ def _is_placeholder(path: Path) -> bool:
 
 
 def _make_and_lock(path: str, folder: bool) -> int:
-    import fcntl  # not on Windows
-
     while True:
         with contextlib.suppress(FileExistsError):
             if folder:
@@ -91,8 +93,6 @@ def _make_and_lock(path: str, folder: bool) -> int:
 
 
 def _remove_last(path: str, fd: int) -> None:
-    import fcntl
-
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # another command needs it, and removes it

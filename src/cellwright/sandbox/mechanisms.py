@@ -210,9 +210,9 @@ class Sandbox(Struct, frozen=True):
             raise ConfinementError(message)
         if bounds.network == "hosts" and proxy_port is not None:
             # the address that the command was given has its secret in it
-            from cellwright.sandbox.network import proxy_environment  # few commands may reach hosts
+            from cellwright.sandbox import network  # few commands may reach hosts
 
-            own = {**proxy_environment(proxy_port), **own}
+            own = {**network.proxy_environment(proxy_port), **own}
         if self.seatbelt:
             from cellwright.sandbox import seatbelt  # for macOS alone
 
@@ -234,12 +234,10 @@ class Sandbox(Struct, frozen=True):
                 bounds = bubblewrap.with_placeholders(bounds, held)
             command, inherited = list(arguments), []
             if bounds.network == "hosts" and proxy_port is not None:
-                from cellwright.sandbox.network import WayOut, proxied  # as above
-
-                way_out = held.enter_context(contextlib.closing(WayOut(proxy_port)))
+                way_out = held.enter_context(contextlib.closing(network.WayOut(proxy_port)))
                 meanwhile.callback(way_out.started)
                 inherited.append(way_out.theirs.fileno())
-                command = proxied(command, way_out.theirs.fileno(), proxy_port)
+                command = network.proxied(command, way_out.theirs.fileno(), proxy_port)
             return self._start_mounted(
                 start,
                 command,

@@ -28,6 +28,9 @@ from cellwright.sandbox.paths import Places, below, entries_of, exists, holds, l
 from cellwright.sessions.state_dir import state_folder
 from cellwright.text import lazy_pattern
 
+if sys.platform != "win32":  # which has no sandbox
+    import pwd
+
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system")
 SYSTEM_DATA = (
     *("/etc", "/proc", "/sys/devices/system", "/sys/fs/cgroup"),
@@ -329,8 +332,6 @@ def _in_a_home(base: str, home: str) -> bool:
 
 
 def _home_of(user: int) -> str:
-    import pwd  # not on Windows, which has no sandbox
-
     try:
         return os.path.realpath(pwd.getpwuid(user).pw_dir)
     except KeyError:  # in a container a user may have no entry

@@ -100,9 +100,9 @@ def describe_drift(drifts: Iterable[Drift]) -> list[str]:
             texts.append(drift.text)
     listed = []
     for kind in TITLES:
-        if texts := by_kind.get(kind):
-            shown = [f"- {text}" for text in texts[:MAX_SHOWN]]
-            more = [f"- … and {len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
+        if found := by_kind.get(kind):
+            shown = [f"- {text}" for text in found[:MAX_SHOWN]]
+            more = [f"- … and {len(found) - MAX_SHOWN} more"] if len(found) > MAX_SHOWN else []
             listed.append("\n".join([f"{TITLES[kind]}:", *shown, *more]))
     return listed
 

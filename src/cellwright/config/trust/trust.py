@@ -449,16 +449,15 @@ def commands_of(events: Mapping[str, Sequence[Any]]) -> Iterator[str]:
 
 def rights_of(content: bytes, environ: Mapping[str, str], *, from_project: bool = True) -> tuple[list[str], list[str]]:
     """Describe what a skill's or an agent's front matter gives or runs, in lines; then the command lines among it."""
-    from cellwright.config.hooks.entries import HooksOrigin, described_hooks
-
     front_matter = read_front_matter(content.decode("utf-8", "replace"))
     values = front_matter.values
     lines = [f"{key}: {_text(values[key])}" for key in sorted(_GIVES_RIGHTS) if key in values and key != "hooks"]
     commands: list[str] = []
     if isinstance(hooks := values.get("hooks"), Mapping):
         events = {str(event): groups for event, groups in hooks.items() if isinstance(groups, list)}
-        origin = HooksOrigin(from_project=from_project, strict=True, secrets=frozenset(), of_component=True)
-        texts, problems = described_hooks(events, origin, environ)
+        texts, problems = _hooks_in_words(
+            events, environ, from_project=from_project, strict=True, secrets=frozenset(), of_component=True
+        )
         lines += [
             line for text in (*texts, *(f"left out: {exact(each)}" for each in problems)) for line in text.split("\n")
         ]
@@ -551,14 +550,22 @@ def _text(value: Any) -> str:
 
 
 def _described_hooks(entry: SettingsEntry, event: str, environ: Mapping[str, str]) -> str:
-    from cellwright.config.hooks.entries import HooksOrigin, described_hooks
-
     layer = entry.layer
     secrets = frozenset[str]() if layer.foreign or layer.scope == "project" else None
-    origin = HooksOrigin(from_project=layer.of_folder, strict=layer.of_folder, secrets=secrets)
-    texts, problems = described_hooks({event: [entry.value]}, origin, environ)
+    texts, problems = _hooks_in_words(
+        {event: [entry.value]}, environ, from_project=layer.of_folder, strict=layer.of_folder, secrets=secrets
+    )
     texts += [f"hook {exact(event)}: left out: {exact(each)}" for each in problems]
     return "\n".join(texts) or f"hook {exact(event)}: nothing"
+
+
+def _hooks_in_words(
+    events: Mapping[str, Sequence[Any]], environ: Mapping[str, str], **origin: Any
+) -> tuple[list[str], list[str]]:
+    """The hooks of `events`, and what is wrong with them; `origin` are the fields of their `HooksOrigin`."""
+    from cellwright.config.hooks.entries import HooksOrigin, described_hooks  # nobody without hooks waits for it
+
+    return described_hooks(events, HooksOrigin(**origin), environ)
 
 
 def _is_secret(name: str, value: Any, gate: Gate) -> bool:
