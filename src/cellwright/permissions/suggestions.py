@@ -161,11 +161,14 @@ def _label(rules: Sequence[str], scope: str) -> str:
         if rule.endswith(" *)"):
             parts.append(f"every command that starts with `{visible_line(about[:-2])}`")
         elif tool != "Bash":
-            # short: the rule itself stands beside the words
-            path = about.removesuffix("/**").removeprefix("/")
-            place = visible_line(os.path.basename(path) or path)
-            parts.append(f"{'edits of' if tool == 'Edit' else 'reads in'} `{place}`")
+            parts.append(f"{'edits of' if tool == 'Edit' else 'reads in'} `{_file_in_words(about)}`")
     return f"{'always allow ' if scope == 'always' else ''}{', '.join([*parts[:-2], ' and '.join(parts[-2:])])} {where}"
+
+
+def _file_in_words(about: str) -> str:
+    """The file or folder that a rule names, short: the rule itself stands beside the words."""
+    path = about.removesuffix("/**").removeprefix("/")
+    return visible_line(os.path.basename(path) or path)
 
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
@@ -293,14 +296,18 @@ def _for_editing(paths: Sequence[str], folders: Sequence[str], cwd: str) -> list
     if holding and all(inside(place, folders) for each in found for place in each):
         # a file has a place in each spelling of a folder that links lead to, and a rule has to cover all of them
         spellings = [each for each in folders if os.path.realpath(each) == os.path.realpath(holding[0])]
-        named = (
-            f"this folder ({visible_line(os.path.basename(cwd))})" if cwd in spellings else visible_line(spellings[0])
-        )
+        named = _folder_in_words(spellings, cwd)
         rules = tuple(f"Edit(/{escaped(each)}/**)" for each in spellings)
         return [Suggestion(rules, "session", f"all edits in {named} for this session")]
     rules = tuple(dict.fromkeys(f"Edit(/{escaped(each[0])})" for each in found))
     files = ", ".join(visible_line(each[0]) for each in found)
     return [Suggestion(rules, "session", f"all edits of {files} in this session")]
+
+
+def _folder_in_words(spellings: Sequence[str], cwd: str) -> str:
+    if cwd in spellings:
+        return f"this folder ({visible_line(os.path.basename(cwd))})"
+    return visible_line(spellings[0])
 
 
 def _for_patch(call: JudgedCall, folders: Sequence[str], cwd: str) -> list[Suggestion]:
@@ -318,6 +325,10 @@ def _for_lint(call: JudgedCall, folders: Sequence[str], cwd: str) -> list[Sugges
     return [Suggestion(("Lint", *offer.rules), "session", f"all calls of Lint, and {offer.label}") for offer in edits]
 
 
+def _for_question(_call: JudgedCall, _folders: Sequence[str], _cwd: str) -> list[Suggestion]:
+    return []
+
+
 _OFFERS: Mapping[AccessKind, Offer] = {
     "python": _for_python,
     "branch": _for_branch,
@@ -327,5 +338,5 @@ _OFFERS: Mapping[AccessKind, Offer] = {
     "lint": _for_lint,
     "fetch": _for_fetch,
     "skill": _for_skill,
-    **dict.fromkeys(("question", "plan"), lambda _call, _folders, _cwd: []),
+    **dict.fromkeys(("question", "plan"), _for_question),
 }

@@ -177,14 +177,6 @@ def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) ->
         protected = tuple(book.sandbox.deny_write) if found is None else found
     else:
         protected = ()
-    unstaged: tuple[str, ...] = ()
-    if unasked:  # those that hold none of the session's folders
-        real = [os.path.realpath(folder) for folder in (*book.folders, *git)]
-        unstaged = tuple(
-            place
-            for place in book.sandbox.allow_write
-            if not any(inside(folder, [os.path.realpath(place)]) for folder in real)
-        )
     return Confinement(
         read=read,
         write=tuple(dict.fromkeys(write)),
@@ -193,7 +185,7 @@ def _sandboxed(book: RuleBook, besides: Sequence[str] = (), *, unasked: bool) ->
         protected=protected,
         protects=protects if unasked else None,
         admits=protects.admits if unasked and protects is not None else None,
-        unstaged=unstaged,
+        unstaged=_beside(book.sandbox.allow_write, (*book.folders, *git)) if unasked else (),
         hosts=tuple(book.sandbox.allowed_hosts) if abilities.hosts else None,
         denied_hosts=tuple(book.sandbox.denied_hosts),
         asked_hosts=tuple(book.sandbox.asked_hosts),
@@ -289,21 +281,33 @@ def _hidden(book: RuleBook, read: Sequence[str]) -> _Hidden | None:
     abilities = book.sandbox.abilities
     if abilities is None:
         return None
-    # the rules about files in any of these folders that may not be read, or not unasked
-    folders = (*read, *SYSTEM_FOLDERS, *_environment())
-    about = (*book.about("deny", READ), *book.about("ask", READ))
-    rules = tuple(rule for rule in about if rule.path and any(map(rule.path.may_match_below, folders)))
+    rules = _hiding_rules(book, (*read, *SYSTEM_FOLDERS, *_environment()))
     # what is readable was meant to be read, although it lies in something that is hidden
     denied = tuple(place for place in book.sandbox.deny_read if not any(inside(folder, [place]) for folder in read))
-    # the secrets' places that are there: what runs confined makes none
-    starts = tuple(folder if folder.endswith(os.sep) else folder + os.sep for folder in read)
-    secrets = _secrets(_home(os.path.expanduser("~")))
-    there = (place for place in secrets if place.startswith(starts) and os.path.lexists(place))
-    places = (*denied, *there)
+    places = (*denied, *_secret_places(read))
     if (rules or places) and not abilities.hides:
         return None
     last_names = re.compile("|".join(rule.path.last_name for rule in rules if rule.path))
     return _Hidden(places, _HiddenByRules(rules, last_names) if rules else None)
+
+
+def _hiding_rules(book: RuleBook, folders: Sequence[str]) -> tuple[CompiledRule, ...]:
+    """The rules about files in any of `folders` that may not be read, or not unasked."""
+    about = (*book.about("deny", READ), *book.about("ask", READ))
+    return tuple(rule for rule in about if rule.path and any(map(rule.path.may_match_below, folders)))
+
+
+def _secret_places(read: Sequence[str]) -> tuple[str, ...]:
+    """The secrets' places below any of `read` that are there: what runs confined makes none."""
+    starts = tuple(folder if folder.endswith(os.sep) else folder + os.sep for folder in read)
+    secrets = _secrets(_home(os.path.expanduser("~")))
+    return tuple(place for place in secrets if place.startswith(starts) and os.path.lexists(place))
+
+
+def _beside(places: Iterable[str], folders: Sequence[str]) -> tuple[str, ...]:
+    """Return those of `places` that hold none of `folders`."""
+    real = [os.path.realpath(folder) for folder in folders]
+    return tuple(place for place in places if not any(inside(folder, [os.path.realpath(place)]) for folder in real))
 
 
 def _protects_in_sandbox(book: RuleBook) -> _Protects:

@@ -329,11 +329,7 @@ def use_of(program: str, arguments: Arguments) -> Use:
         return "reads"
     if name in CHANGERS and not runs_or_writes(name, _known(arguments)):
         return "changes"
-    if "--help" in arguments or "--version" in arguments:
-        return "runs"
-    runs = _RUNS.get(name)
-    needs_more = not runs(arguments) if runs is not None else name in NEEDS_MORE
-    return "unknown" if needs_more else "runs"
+    return "unknown" if _needs_more(name, arguments) else "runs"
 
 
 def makes_files(program: str, arguments: Arguments) -> bool:
@@ -347,6 +343,13 @@ def makes_files(program: str, arguments: Arguments) -> bool:
 
 def _name(program: str) -> str:
     return program.rpartition("/")[2] if program.startswith(("/usr/bin/", "/bin/", "/usr/local/bin/")) else program
+
+
+def _needs_more(name: str, arguments: Arguments) -> bool:
+    if "--help" in arguments or "--version" in arguments:
+        return False
+    runs = _RUNS.get(name)
+    return not runs(arguments) if runs is not None else name in NEEDS_MORE
 
 
 _SERVES = lazy_pattern(r"(start|dev|serve|server|watch|preview|storybook|publish|deploy)(:.*)?|runserver|.*-server")

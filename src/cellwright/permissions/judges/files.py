@@ -116,12 +116,13 @@ def path_of(call: JudgedCall, cwd: str) -> str:
     if call.access.kind in ("read", "edit"):
         return call.touched
     folder = call.touched or cwd
-    if call.access.kind != "find":
-        return folder
-    # the start of the pattern without wildcards
-    parts = call.text("pattern").split("/")
+    return os.path.join(folder, _fixed_start(call.text("pattern"))) if call.access.kind == "find" else folder
+
+
+def _fixed_start(pattern: str) -> str:
+    parts = pattern.split("/")
     wild = next((index for index, part in enumerate(parts) if _WILD.search(part)), len(parts))
-    return os.path.join(folder, "/".join(parts[:wild]) or ("/" if wild and parts[0] == "" else ""))
+    return "/".join(parts[:wild]) or ("/" if wild and parts[0] == "" else "")
 
 
 def _leaves_folder(call: JudgedCall) -> bool:
@@ -292,9 +293,7 @@ def judge_made_below(book: RuleBook, source: str, target: str) -> Decision | Non
 def _judge_unruled(book: RuleBook, subject: Subject, path: str, found: tuple[str, ...], *, leaves: bool) -> Decision:
     if not found:
         return Decision("ask", f"{subject.name} does not say which file it is about.")
-    # the call's own part: how the session's folders are called is the user's business
-    own = next((path.removeprefix(folder) for folder in book.folders if path.startswith(folder)), path)
-    if unseen := unseen_characters(own):
+    if unseen := unseen_characters(_beyond_folders(path, book.folders)):
         return Decision("ask", f"The path {visible_line(found[-1])} has a character that cannot be seen ({unseen[0]}).")
     if subject.edits and (part := protected_change(found)):
         reason = f"{visible_line(found[-1])} is protected (`{part}`): each change of it needs your approval."
@@ -322,6 +321,11 @@ def _granting(book: RuleBook, subject: Subject, found: tuple[str, ...]) -> Compi
         if rule is None:
             return None
     return rule
+
+
+def _beyond_folders(path: str, folders: Sequence[str]) -> str:
+    """Return the call's own part of `path`: how the session's folders are called is the user's business."""
+    return next((path.removeprefix(folder) for folder in folders if path.startswith(folder)), path)
 
 
 def _judge_inside(book: RuleBook, subject: Subject, rule: CompiledRule | None, found: Sequence[str]) -> Decision:

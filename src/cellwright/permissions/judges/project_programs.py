@@ -26,8 +26,7 @@ MAX_COLONS = 8
 def judge_git(book: RuleBook, call: JudgedCall) -> Decision:
     """Judge whether Git may look. Paths that it names count as read; so does what it prints of files not named."""
     folder = os.path.join(book.cwd, call.touched)
-    given = call.input.get("args")
-    arguments = [argument for argument in given if isinstance(argument, str)] if isinstance(given, list) else []
+    arguments = _arguments(call)
     named = [judge_path(book, READ, path) for path in _named(folder, arguments)]
     top = repository_of(folder)
     if top is not None and (elsewhere := read_elsewhere(top, (book.cwd, *book.folders, *book.readable))):
@@ -61,6 +60,11 @@ def _unruled(
     if rule := hidden_by(book, folder, (call.text("subcommand"), *arguments)):
         return may_show(rule)
     return Decision("allow", "It only looks at the repository.")
+
+
+def _arguments(call: JudgedCall) -> list[str]:
+    given = call.input.get("args")
+    return [argument for argument in given if isinstance(argument, str)] if isinstance(given, list) else []
 
 
 def _named(folder: str, arguments: Sequence[str]) -> Iterator[str]:

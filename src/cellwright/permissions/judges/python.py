@@ -188,10 +188,7 @@ def _call(call: ast.Call, depth: int) -> Iterator[CodeEffect]:
     name, owner = _name_of(call.func)
     texts = [_text(argument) for argument in call.args]
     if name in _DELETES:
-        target = texts[0] if texts else None
-        if not texts and isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Call):
-            # `x` of `Path("x").unlink`
-            target = _text(call.func.value.args[0]) if call.func.value.args else None
+        target = texts[0] if texts else _path_of(call.func)
         if target and "$_" not in target:
             yield CodeEffect("delete", target)
     elif name in _SHELL_CALLS and texts and texts[0] is not None:
@@ -239,6 +236,13 @@ def _name_of(function: ast.expr) -> tuple[str, str]:
     if isinstance(function, ast.Attribute):
         return function.attr, function.value.id if isinstance(function.value, ast.Name) else ""
     return (function.id, "subprocess") if isinstance(function, ast.Name) else ("", "")
+
+
+def _path_of(function: ast.expr) -> str | None:
+    """`x` of `Path("x").unlink`."""
+    if isinstance(function, ast.Attribute) and isinstance(function.value, ast.Call) and function.value.args:
+        return _text(function.value.args[0])
+    return None
 
 
 def _text(node: ast.expr) -> str | None:

@@ -131,10 +131,7 @@ def restricted_use(book: RuleBook, facts: CommandFacts) -> Decision | None:
             below = judge_changes_below(book, path) if access.whole else None
             if decision.behavior == "deny" and not (book.mode == "plan" and access.use == "Edit"):
                 return decision
-            if below is None and access.source is not None:
-                # what a rule has against the new names of what is copied or moved there
-                sources = paths_named(access.source, folders) or ()
-                below = next(filter(None, (judge_made_below(book, source, path) for source in sources)), None)
+            below = below or _judge_made(book, access, path, folders)
             if below and below.behavior == "deny":
                 return below
             if decision.behavior == "ask" and decision.firm and (decision.rule or access.use == "Grep"):
@@ -452,6 +449,12 @@ def _judge_changes(book: RuleBook, facts: CommandFacts) -> Decision:
                 reason = f"{visible_line(path)} could create the protected path `{inner}`, so it needs your approval."
                 return Decision("ask", reason)
     return Decision("allow", "Mode Accept edits allows changes of files inside the session's folders.")
+
+
+def _judge_made(book: RuleBook, access: Access, target: str, folders: Folders) -> Decision | None:
+    """Find what a rule has against the new names of what is copied or moved to `target`; None when nothing has."""
+    sources = paths_named(access.source, folders) if access.source is not None else None
+    return next(filter(None, (judge_made_below(book, source, target) for source in sources or ())), None)
 
 
 def _judge_moved_link(book: RuleBook, access: Access, new_place: str, folders: Folders) -> Decision | None:

@@ -123,11 +123,7 @@ def _restricting(
 ) -> PathPattern:
     # the link that the pattern goes through and what it leads to are both restricted
     bases = _spellings(os.path.join(anchor, *literal), cwd)
-    kept = [folded(part) for part in parts]
-    while kept and kept[-1] == ANY_DEPTH:
-        kept.pop()
-    covering = (*kept, ANY_DEPTH)
-    return PathPattern(tuple(folded(base) for base in bases), covering, restricts=True, named=named)
+    return PathPattern(tuple(folded(base) for base in bases), _covering(parts), restricts=True, named=named)
 
 
 def _is_name_in_brackets(part: str) -> bool:
@@ -200,6 +196,13 @@ def _anchor(pattern: str, source_root: str, cwd: str, restricts: bool) -> tuple[
         # one name: any depth. A grant for `src/**` means the one src here
         return ("/" if restricts else cwd), f"{ANY_DEPTH}/{pattern}"
     return cwd, pattern
+
+
+def _covering(parts: Sequence[str]) -> tuple[str, ...]:
+    kept = [folded(part) for part in parts]
+    while kept and kept[-1] == ANY_DEPTH:
+        kept.pop()
+    return (*kept, ANY_DEPTH)
 
 
 def _match(parts: Sequence[str], names: Sequence[str], component: Callable[[str], re.Pattern[str]]) -> bool:

@@ -184,9 +184,7 @@ class CompiledRule(Struct, frozen=True):
             return subject.reads or subject.edits
         if tool == "Edit" or (self.path is not None and tool in EDITORS):
             return subject.edits
-        # `mcp__git` in other spelling or with a wildcard is about all tools of the server, as in the exact spelling
-        tool, name = tool.casefold(), subject.name.casefold()
-        return fnmatchcase(name, tool) or (tool.startswith("mcp__") and fnmatchcase(name, f"{tool}__*"))
+        return _matches_widely(tool, subject.name)
 
     def covers_place(self, places: Iterable[str]) -> bool:
         """Return whether a file that goes by `places` falls under the rule: all of them to allow, any to restrict."""
@@ -211,6 +209,12 @@ def _grants(tool: str, subject: Subject) -> bool:
     if "*" in tool:
         return depth == tool.count("__") and fnmatchcase(tool_name, tool)
     return tool.count("__") == 1 and depth == 2 and tool_name.startswith(f"{tool}__")
+
+
+def _matches_widely(tool: str, tool_name: str) -> bool:
+    # `mcp__git` in other spelling or with a wildcard is about all tools of the server, as in the exact spelling
+    tool, tool_name = tool.casefold(), tool_name.casefold()
+    return fnmatchcase(tool_name, tool) or (tool.startswith("mcp__") and fnmatchcase(tool_name, f"{tool}__*"))
 
 
 def compile_rule(rule: Rule, behavior: Behavior, cwd: str) -> CompiledRule | None:

@@ -180,17 +180,18 @@ class Analysis(Struct, frozen=True):
     parses: bool = True
 
 
+def _looked_up(command: SimpleCommand) -> int:
+    # for how many words one with wildcards counts: a folder is listed for it
+    words = len(command.words) + len(command.redirects) + 20 * sum(1 for word in command.words if word.globs)
+    return words * len(command.folders or "-")
+
+
 def analyse(command: str, folder: str) -> Analysis:
     """Take `command` apart, which starts in `folder` (absolute). Never fails."""
     try:
         commands = _Walker(read_tokens(command)).follow((folder,))
         # words, counted for each folder that they may be meant from, of commands that are followed
-        looked_up = 0
-        for each in commands:
-            # one with wildcards counts for twenty: a folder is listed for it
-            words = len(each.words) + len(each.redirects) + 20 * sum(1 for word in each.words if word.globs)
-            looked_up += words * len(each.folders or "-")
-        if looked_up > 600:
+        if sum(map(_looked_up, commands)) > 600:
             raise Unreadable("names more files than are looked at")
     except Unreadable as why:
         return Analysis(problem=str(why), parses=len(command) <= MAX_LENGTH and parses(command))

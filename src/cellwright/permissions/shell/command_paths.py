@@ -469,11 +469,7 @@ def shown_whole(book: RuleBook, parts: Sequence[PossibleCommand], folders: Seque
             try:
                 hidden = named_below(places(folder, book.cwd)[-1], rules, "")
             except TooManyFiles:
-                rule = rules[0]
-                reason = (
-                    f"{visible_line(folder)} is too large to see whether it holds what the rule `{rule.rule}` is about."
-                )
-                return Decision("ask", reason, str(rule.rule), firm=True)
+                return _too_large(folder, rules[0])
             except PathProblem:  # names nothing
                 continue
             if hidden:
@@ -481,6 +477,11 @@ def shown_whole(book: RuleBook, parts: Sequence[PossibleCommand], folders: Seque
                 reason = f"`{part.program}` may read {visible_line(file)}, which the rule `{rule.rule}` is about."
                 return Decision("ask", reason, str(rule.rule), firm=True)
     return None
+
+
+def _too_large(folder: str, rule: CompiledRule) -> Decision:
+    reason = f"{visible_line(folder)} is too large to see whether it holds what the rule `{rule.rule}` is about."
+    return Decision("ask", reason, str(rule.rule), firm=True)
 
 
 def _read_by(command: PossibleCommand, folders: Sequence[str]) -> Iterator[str]:

@@ -176,7 +176,7 @@ def parse_conservatively(command: str) -> ConservativeParse:
     bare, whole = _QUOTES.sub("", written), True
     if "{" in bare or "$'" in written:
         # what bash makes of `{a,b}` and `$'\x61'` counts besides what is written
-        decoded = _QUOTES.sub("", _ANSI_QUOTED.sub(lambda quoted: _ESCAPE.sub(_character, quoted["text"]), written))
+        decoded = _QUOTES.sub("", _ANSI_QUOTED.sub(_decoded, written))
         expanded, whole = expanded_braces(decoded)
         bare = f"{bare}\n{expanded}"
     redirects = tuple(dict.fromkeys(found["target"] for found in _REDIRECT.finditer(bare) if found["target"]))
@@ -194,6 +194,10 @@ def parse_conservatively(command: str) -> ConservativeParse:
 def normal_text(command: str) -> str:
     """`command` without quotes and with single spaces, as rules that restrict are compared."""
     return " ".join(_QUOTES.sub("", _CONTINUATION.sub("", command)).split())
+
+
+def _decoded(quoted: re.Match[str]) -> str:
+    return _ESCAPE.sub(_character, quoted["text"])
 
 
 def _character(escape: re.Match[str]) -> str:
