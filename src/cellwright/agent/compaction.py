@@ -110,10 +110,6 @@ The conversation was summarised here. The context beside this is current; the us
 </{CONTINUES}>"""
 
 
-def _no_other(_error: ApiError) -> None:
-    """There is no other model."""
-
-
 class _Summary(Struct, frozen=True):
     """The model's own work: the message that stands for all before it, its text, and what it cost."""
 
@@ -138,7 +134,7 @@ class Compaction:
         emit: Emit,
         hooks: RunHooks,
         spending: Spending,
-        next_model: NextModel = _no_other,
+        next_model: NextModel = lambda _error: None,  # there is no other
     ) -> None:
         self._agent = agent
         self._session = session
@@ -506,20 +502,16 @@ def going_on(said: Sequence[Json], tail: Sequence[Json]) -> list[dict[str, Any]]
     """
     prompt = next((message for message in reversed(said) if begins_turn(message)), None)
     details = ""
-    if prompt is not None and (words := _words(prompt)):
-        details += (
-            f"\nWhat the user asked for last, word for word:\n<request>\n{_cut(words, WORDS_CHARS)}\n</request>\n"
-        )
+    if prompt is not None:
+        texts = [str(block["text"]) for block in _blocks(prompt["content"]) if block["type"] == "text"]
+        if words := "\n".join(split_attached(texts)[0]).strip():
+            words = _cut(words, WORDS_CHARS)
+            details += f"\nWhat the user asked for last, word for word:\n<request>\n{words}\n</request>\n"
     steps, pictures = _steps(tail)
     if steps:
         details += f"\nYour last step and its result:\n{steps}\n"
     text = _GO_ON.format(details=details.replace(f"</{CONTINUES}>", ""))
     return [_text(text), *pictures]
-
-
-def _words(prompt: Json) -> str:
-    texts = [str(block["text"]) for block in _blocks(prompt["content"]) if block["type"] == "text"]
-    return "\n".join(split_attached(texts)[0]).strip()
 
 
 def _steps(tail: Sequence[Json]) -> tuple[str, list[dict[str, Any]]]:

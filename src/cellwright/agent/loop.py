@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cellwright.agent.agent_setup import AgentSetup
-    from cellwright.agent.tool import Tool
 from cellwright.sessions.api_messages import GO_ON
 from cellwright.sessions.session import Session
 from cellwright.sessions.turn_journal import TurnJournal
@@ -99,8 +98,11 @@ class AgentRun:
         self.compaction = Compaction(agent, session, self.emit, self.hooks, self.spending, self.model.next)
         proposals = agent.final_answer.proposals
         gate_above = None if main is None else main.calls.gate
+        tools = agent.tools if proposals is None else (*agent.tools, proposals.tool)
+        starting = next((tool for tool in tools if tool.starts_agents), None)
+        older = {} if starting is None else {"Task": starting}  # Claude Code's older name for Agent
         self.calls: ToolCalls = ToolCalls(
-            tools=_by_name(agent.tools if proposals is None else (*agent.tools, proposals.tool)),
+            tools=older | {tool.name: tool for tool in tools},
             gate=PermissionGate(agent.policy, agent.can_use_tool, session, self.emit, self.hooks, gate_above),
             session=session,
             journal=self.journal,
@@ -622,13 +624,6 @@ class AgentRun:
         # an agent's changes are those of the run that it works for
         if self.within is None and (changed := self.calls.changes.record.end()) is not None:
             self.emit(changed)
-
-
-def _by_name(tools: Sequence[Tool]) -> dict[str, Tool]:
-    """The tools by what calls name them; Task is Claude Code's older name for Agent."""
-    starting = next((tool for tool in tools if tool.starts_agents), None)
-    older = {} if starting is None else {"Task": starting}
-    return older | {tool.name: tool for tool in tools}
 
 
 def _text(text: str) -> dict[str, Any]:

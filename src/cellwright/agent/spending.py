@@ -442,7 +442,7 @@ class SpendingFile:
                 make_private_folder(path.parent)
                 self._begun(path)
             # the time that another process may take to write its line; then ours is written all the same
-            held = transcript_lock.acquire(_beside(path, ".lock"), 2.0)
+            held = transcript_lock.acquire(path.with_name(f"{path.name}.lock"), 2.0)
         try:
             yield
         finally:
@@ -458,12 +458,9 @@ class SpendingFile:
                 torn = size and os.pread(descriptor, 1, size - 1) != b"\n" if hasattr(os, "pread") else False
                 file.write(f"{chr(10) if torn else ''}{line}\n".encode())
             if size > MAX_BYTES:
-                self._sum_up(path)
-
-    def _sum_up(self, path: Path) -> None:
-        usd, requests = _lines(path)
-        lines = [f"{usd:.9f}", *(f"+{id} {worst:.9f} {least:.9f}" for id, (worst, least) in requests.items())]
-        write_atomic(path, "".join(f"{line}\n" for line in lines).encode(), PRIVATE_FILE)
+                usd, requests = _lines(path)
+                sums = [f"{usd:.9f}", *(f"+{id} {worst:.9f} {least:.9f}" for id, (worst, least) in requests.items())]
+                write_atomic(path, "".join(f"{each}\n" for each in sums).encode(), PRIVATE_FILE)
 
     def _read(self, path: Path, without: str) -> Spent:
         usd, requests = _lines(path)
@@ -553,10 +550,6 @@ def _amount(text: str) -> float:
     except ValueError:  # a line that was cut off as the disk was full
         return 0.0
     return usd if 0 <= usd < 1e6 else 0.0
-
-
-def _beside(path: Path, suffix: str) -> Path:
-    return path.with_name(f"{path.name}{suffix}")
 
 
 def _owner_path(path: Path, owner: str) -> Path:

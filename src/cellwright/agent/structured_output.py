@@ -91,7 +91,11 @@ class _Transformed:
         if left.get("default", ...) is None:
             del left["default"]  # every optional field has it
         if left:
-            notes.append("{" + ", ".join(f"{word}: {_short(value)}" for word, value in left.items()) + "}")
+            said = []
+            for word, value in left.items():
+                shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+                said.append(f"{word}: {shown}")
+            notes.append("{" + ", ".join(said) + "}")
         if notes:
             done["description"] = "\n\n".join(notes)
         return done
@@ -103,7 +107,13 @@ class _Transformed:
         for word in ("enum", "const"):
             if word in left:
                 left.pop("type", None)
-                return {word: self._literals(left.pop(word), word, path)}
+                value = left.pop(word)
+                values = value if word == "enum" else [value]
+                if not values or not all(each is None or isinstance(each, str | int | float | bool) for each in values):
+                    raise self._refusal(
+                        path, f"`{word}` with lists or objects", "Use strings, numbers, booleans or null."
+                    )
+                return {word: list(values) if word == "enum" else value}
         for word in ("anyOf", "oneOf"):
             if word in left:
                 left.pop("type", None)
@@ -111,9 +121,13 @@ class _Transformed:
                 return {"anyOf": [self.schema(each, f"{path}/{word}/{place}") for place, each in variants]}
         kind = left.pop("type", "object" if "properties" in left else None)
         if isinstance(kind, list):
-            common = dict(left)
+            # each with the keywords that say something of a value of this type
+            fitting = [
+                {"type": each, **{word: value for word, value in left.items() if word in _OF_TYPE.get(each, ())}}
+                for each in kind
+            ]
             left.clear()
-            return {"anyOf": [self.schema({"type": each, **_fitting(common, each)}, path) for each in kind]}
+            return {"anyOf": [self.schema(each, path) for each in fitting]}
         return self._of_type(kind, left, path)
 
     def _all_of(self, left: dict[str, Any], path: str) -> dict[str, Any]:
@@ -172,12 +186,6 @@ class _Transformed:
             done["minItems"] = left.pop("minItems")
         return done
 
-    def _literals(self, value: Any, word: str, path: str) -> Any:
-        values = value if word == "enum" else [value]
-        if not values or not all(each is None or isinstance(each, str | int | float | bool) for each in values):
-            raise self._refusal(path, f"`{word}` with lists or objects", "Use strings, numbers, booleans or null.")
-        return list(values) if word == "enum" else value
-
     def _reference(self, reference: Any, path: str) -> str:
         if not str(reference).startswith(tuple(f"#/{word}/" for word in DEFINITIONS)):
             raise self._refusal(path, f"`$ref` to {reference!r}", "Put the definition into the schema's own `$defs`.")
@@ -200,15 +208,6 @@ _OF_TYPE: Final[Mapping[str, tuple[str, ...]]] = {
     "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
     "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
 }
-
-
-def _fitting(keywords: Schema, kind: str) -> dict[str, Any]:
-    """The keywords that say something of a value of this type."""
-    return {word: value for word, value in keywords.items() if word in _OF_TYPE.get(kind, ())}
-
-
-def _short(value: Any) -> str:
-    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _refuse_recursion(schema: Schema, name: str) -> None:
@@ -284,11 +283,9 @@ def _read_json(check: Callable[[Any], Any], text: str) -> Any:
 
 
 def _schema_check(schema: Mapping[str, Any], name: str) -> Callable[[Any], Any]:
-    import fastjsonschema
-
     try:
         return compile_schema(json.loads(json.dumps(schema)))
-    except (fastjsonschema.JsonSchemaDefinitionException, TypeError, ValueError, RecursionError) as error:
+    except (TypeError, ValueError, RecursionError) as error:  # fastjsonschema's are ValueErrors
         raise refusal(name, f"is not a JSON schema: {error}.", "Correct it.") from None
 
 
@@ -299,28 +296,24 @@ def _read_typed(adapter: Any, text: str) -> Any:
         return adapter.validate_json(text)
     except pydantic.ValidationError as error:
         problems = [
-            f"{_location(each['loc'])}: {each['msg']}" for each in error.errors(include_url=False, include_input=False)
+            f"{'.'.join(map(str, each['loc'])) or 'the answer'}: {each['msg']}"
+            for each in error.errors(include_url=False, include_input=False)
         ]
         raise AnswerProblem("; ".join(problems)[:SHOWN_CHARS]) from None
     except Exception as error:  # a validator of the user's may raise anything at what it did not foresee
         raise AnswerProblem(f"checking it raised {type(error).__name__}: {error}"[:SHOWN_CHARS]) from error
 
 
-def _location(location: tuple[int | str, ...]) -> str:
-    return ".".join(map(str, location)) or "the answer"
-
-
 def _adapted(given: Any, name: str) -> tuple[Any, dict[str, Any]]:
     """The pydantic adapter for `given`, and its JSON schema."""
     # half a second, and most runs have no schema
     import pydantic
-    from pydantic.errors import PydanticSchemaGenerationError, PydanticUserError
 
     try:
         ready = isinstance(given, pydantic.TypeAdapter)
         adapter: Any = given if ready else pydantic.TypeAdapter(_with_known_dicts(given))
         return adapter, adapter.json_schema()
-    except (PydanticSchemaGenerationError, PydanticUserError, TypeError, NameError) as error:
+    except (pydantic.errors.PydanticUserError, TypeError, NameError) as error:
         problem = f"is not a type that an answer can have: {str(error).splitlines()[0]}."
         advice = "Give a pydantic model, a dataclass, a TypedDict, an annotation such as list[str], or a JSON schema."
         raise refusal(name, problem, advice) from None

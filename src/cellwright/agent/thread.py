@@ -160,7 +160,11 @@ class AgentThread:
         """Call `function` on the thread and give back what it returns or raises; from any thread."""
         if self.is_current():
             return function()
-        return asyncio.run_coroutine_threadsafe(_called(function), self.loop).result()
+
+        async def called() -> T:
+            return function()
+
+        return asyncio.run_coroutine_threadsafe(called(), self.loop).result()
 
     def stop(self) -> None:
         """End the loop and the thread; tasks that still run are cancelled first. Raises TimeoutError if one does not end.
@@ -184,10 +188,6 @@ class AgentThread:
         loop.call_soon_threadsafe(loop.stop)
         thread.join(5)
         loop.close()
-
-
-async def _called(function: Callable[[], T]) -> T:
-    return function()
 
 
 async def _cancel_all() -> None:

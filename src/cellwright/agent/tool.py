@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cellwright.agent.calls.input_schema import offered_examples, offered_schema, problem_at
+from cellwright.agent.calls.tool_input import ToolInput, json_schema
 from cellwright.agent.hooks.protocol import NO_HOOK_RESULT, HookResult
 from cellwright.errors import CellwrightError, ErrorCode, ToolError
 from cellwright.events import Event, Preview, QuestionKind
@@ -26,7 +27,6 @@ from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.agent.calls.approval import Confinement
-    from cellwright.agent.calls.tool_input import ToolInput
     from cellwright.agent.calls.tool_results import ToolOutput
     from cellwright.agent.subagent import Nesting
 
@@ -165,20 +165,8 @@ class ToolLimits(Struct, frozen=True):
         return f"Limits: {told}." if told else ""
 
 
-def _unheard(_event: Event) -> None:
-    """Ignore the event, where nobody listens."""
-
-
 def _no_history() -> Sequence[Mapping[str, Any]]:
     return ()
-
-
-def _unpaid(_usage: Mapping[str, Any], _cost_usd: float | None) -> None:
-    """Ignore the cost, where nobody counts it."""
-
-
-def _ungranted(_rules: Sequence[str]) -> None:
-    """Grant nothing, where there is no run."""
 
 
 async def _unreachable(_host: str, _port: int) -> bool:
@@ -195,11 +183,6 @@ async def _no_objection(_event: str, _fields: Mapping[str, Any]) -> str:
 
 async def _nobody(_tool: Tool, _tool_input: Mapping[str, Any]) -> Mapping[str, Any] | None:
     return None
-
-
-def _readable(_path: str) -> bool:
-    """Return True: where there is no policy, every file may be read."""
-    return True
 
 
 Progress = Callable[..., None]
@@ -223,11 +206,11 @@ class ToolContext(Struct, frozen=True):
     """`progress(text="", message="", fraction=None, output=None, place=None)`; fields as in `events.ToolProgress`. From any
     thread."""
     session_id: str = ""
-    emit: Callable[[Event], None] = _unheard
+    emit: Callable[[Event], None] = field(default=lambda _event: None)
     """Adds an event to the run's log: for what is no progress of this call, such as `TodosChanged`."""
     history: Callable[[], Sequence[Mapping[str, Any]]] = _no_history
     """The session's messages so far, as the API has them."""
-    spend: Callable[[Mapping[str, Any], float | None], None] = _unpaid
+    spend: Callable[[Mapping[str, Any], float | None], None] = field(default=lambda _usage, _cost: None)
     """Counts what a request of the tool's own has cost (`usage`, US dollars) with the run's."""
     declared_tools: Callable[[], Sequence[Mapping[str, Any]]] = _no_history
     """The definitions of the session's tools, as the API has them."""
@@ -235,7 +218,7 @@ class ToolContext(Struct, frozen=True):
     """Puts the session into a permission mode for the calls that follow; gives the one it is in then."""
     mode: str = "default"
     """The permission mode that the call was decided in."""
-    grant: Callable[[Sequence[str]], None] = _ungranted
+    grant: Callable[[Sequence[str]], None] = field(default=lambda _rules: None)
     """Has these allow rules hold until the run ends: what the user lets a skill do while it is at work."""
     fire_hooks: Callable[[str, Mapping[str, Any]], Awaitable[HookResult]] = _no_hooks
     """Tells hooks of an event that is the call's own doing (`Elicitation`); gives all that they say."""
@@ -247,7 +230,7 @@ class ToolContext(Struct, frozen=True):
     """The facts that the call was judged by besides its input (`Tool.facts`): the tool does what was judged, or nothing."""
     trial: bool = False
     """True if the user is asked about the call when these bounds refuse it something: its result says what (`refused`)."""
-    may_read: Callable[[str], bool] = _readable
+    may_read: Callable[[str], bool] = field(default=lambda _path: True)
     """Says whether the file at an absolute path may be read unasked: for tools that find files themselves. In any thread."""
     may_reach: Callable[[str, int], Awaitable[bool]] = _unreachable
     """Asks whether these processes may connect to a host at a port that the confinement does not name."""
@@ -567,9 +550,16 @@ def _inputs(
     fields: Mapping[str, Mapping[str, Any]] | None,
 ) -> _Inputs:
     hints, context_name = _hints(function, name)
-    typed = [(parameter, hint) for parameter, (hint, _) in hints.items() if _is_typed_input(hint)]
+    # who has no `ToolInput` has not imported it either
+    typed = [
+        (parameter, hint)
+        for parameter, (hint, _) in hints.items()
+        if hasattr(hint, "from_json") and hasattr(hint, "aliases")
+    ]
     if not typed:
-        return _plain_inputs(name, hints, _docstring(function)[1], context_name)
+        model = _input_model(name, hints, _docstring(function)[1])
+        schema = _tidy(model.model_json_schema())
+        return _Inputs(schema, functools.partial(_parse, model, schema), dict, context_name)
     if len(hints) > 1:
         raise _unusable(name, f"beside its input {typed[0][0]} it can only have a ToolContext")
     return _typed_inputs(*typed[0], context_name, offered, fields)
@@ -602,11 +592,6 @@ def _plain_hints(function: Callable[..., Any]) -> dict[str, Any]:
     return hints if len(hints) == len(names) and all(isinstance(hint, type) for hint in hints.values()) else {}
 
 
-def _is_typed_input(hint: Any) -> bool:
-    # who has no such class has not imported it either
-    return hasattr(hint, "from_json") and hasattr(hint, "aliases")
-
-
 def _typed_inputs(
     parameter: str,
     input_type: type[ToolInput],
@@ -614,8 +599,6 @@ def _typed_inputs(
     offered: type[ToolInput] | None,
     fields: Mapping[str, Mapping[str, Any]] | None,
 ) -> _Inputs:
-    from cellwright.agent.calls.tool_input import json_schema
-
     return _Inputs(
         schema=json_schema(offered or input_type, fields),
         answered_schema=None if offered is None else json_schema(input_type, fields),
@@ -624,14 +607,6 @@ def _typed_inputs(
         context_name=context_name,
         input_type=input_type,
     )
-
-
-def _plain_inputs(
-    name: str, hints: Mapping[str, tuple[Any, Any]], docs: Mapping[str, str], context_name: str
-) -> _Inputs:
-    model = _input_model(name, hints, docs)
-    schema = _tidy(model.model_json_schema())
-    return _Inputs(schema, functools.partial(_parse, model, schema), dict, context_name)
 
 
 def _call(
@@ -705,31 +680,29 @@ def _parse(model: Any, schema: Mapping[str, Any], tool_input: Mapping[str, Any])
     try:
         parsed = model.model_validate(dict(tool_input))
     except pydantic.ValidationError as error:
-        problems = "; ".join(
-            problem_at(item["loc"], item["input"], schema, _author_message(item)) for item in error.errors()
-        )
-        raise ToolError(f"It was not run: {problems}.", code=ErrorCode.INVALID_PARAMETERS) from error
+        problems = []
+        for item in error.errors():
+            # what a check of the function's author said; pydantic's own sentences are none of that
+            raised = item.get("ctx", {}).get("error")
+            said = str(raised) if isinstance(raised, Exception) else ""
+            problems.append(problem_at(item["loc"], item["input"], schema, said))
+        text = f"It was not run: {'; '.join(problems)}."
+        raise ToolError(text, code=ErrorCode.INVALID_PARAMETERS) from error
     return {field: getattr(parsed, field) for field in type(parsed).model_fields}
-
-
-def _author_message(item: Mapping[str, Any]) -> str:
-    """Return what a check of the function's author said; "" for pydantic's own sentences."""
-    raised = item.get("ctx", {}).get("error")
-    return str(raised) if isinstance(raised, Exception) else ""
 
 
 _BLOCKS = ("text", "image", "document")
 
 
-def _is_block(item: Any) -> bool:
-    # data can have a "type" too
-    return isinstance(item, dict) and item.get("type") in _BLOCKS
-
-
 def _content(value: Any) -> ToolResult | Content:
     if isinstance(value, ToolResult | str):
         return value
-    if isinstance(value, list) and value and all(_is_block(item) for item in value):
+    # data can have a "type" too
+    if (
+        isinstance(value, list)
+        and value
+        and all(isinstance(item, dict) and item.get("type") in _BLOCKS for item in value)
+    ):
         return value
     if value is None:
         return "(no result)"

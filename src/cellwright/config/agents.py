@@ -231,7 +231,10 @@ def _tool_rules(values: Mapping[str, Any], unclear: list[str]) -> dict[str, tupl
             if rule.specifier is None:
                 whole.add(name)
                 continue
-            problem = grant_problem(granting := _granting(rule))
+            # as an allow rule: those name every tool for files by `Read` or `Edit`
+            kind = "Edit" if rule.tool in EDITORS else "Read" if rule.tool in READERS else rule.tool
+            granting = Rule(rule.text, kind, rule.specifier)
+            problem = grant_problem(granting)
         except CellwrightError as error:
             problem = error.message
         if problem:
@@ -239,12 +242,6 @@ def _tool_rules(values: Mapping[str, Any], unclear: list[str]) -> dict[str, tupl
         else:
             found[name] += (granting,)
     return {name: rules for name, rules in found.items() if name not in whole}
-
-
-def _granting(rule: Rule) -> Rule:
-    """`rule` as an allow rule: those name every tool for files by `Read` or `Edit`."""
-    kind = "Edit" if rule.tool in EDITORS else "Read" if rule.tool in READERS else rule.tool
-    return Rule(rule.text, kind, rule.specifier)
 
 
 def _withheld_tools(values: Mapping[str, Any], unclear: list[str]) -> tuple[str, ...]:

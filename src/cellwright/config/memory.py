@@ -21,7 +21,7 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -99,12 +99,14 @@ def read_memory_file(
     if len(text) > MAX_CHARS:
         notice = f"{path}: only the first {MAX_CHARS:,} of {len(text):,} characters were sent."
         text = text[: text.rfind("\n", 0, MAX_CHARS) + 1 or MAX_CHARS]
+    # a folder's name alone means everything below it
+    globs = (f"{glob}**" if glob.endswith("/") else glob for glob in texts(front.values.get("paths")))
     return MemoryFile(
         path=path,
         scope=scope,
         text=text,
         base=base,
-        paths=tuple(_glob(glob) for glob in texts(front.values.get("paths"))),
+        paths=tuple(globs),
         imported_by=imported_by,
         notice=notice,
     )
@@ -142,11 +144,6 @@ def _decoded(content: bytes) -> str:
 
 def _left_out(path: Path, scope: MemoryScope, base: Path, why: str) -> MemoryFile:
     return MemoryFile(path=path, scope=scope, text="", base=base, notice=f"{path} was not read: {why}.")
-
-
-def _glob(glob: str) -> str:
-    """`glob` so that a folder's name alone means everything below it."""
-    return f"{glob}**" if glob.endswith("/") else glob
 
 
 def imports(file: MemoryFile) -> Iterator[Path | str]:
@@ -228,7 +225,12 @@ class Memory(Struct, frozen=True):
 def read_memory(place: MemoryPlace) -> Memory:
     """Read all instructions that count in `place`. Never raises: what cannot be read is in the notices."""
     read = [*_all(place)]
-    found = [file for file in read if not _is_excluded(file, place.excludes)]
+    found = [
+        file
+        for file in read
+        if file.scope == "managed"
+        or not any(_matches(glob, file.path.as_posix().lstrip("/")) for glob in place.excludes)
+    ]
     return Memory(
         tuple(file for file in found if file.text and not file.paths),
         tuple(file for file in found if file.text and file.paths),
@@ -253,7 +255,9 @@ def project_instructions(cwd: Path, project: Path) -> list[Path]:
     files = [folder / name for folder in folders for name in (*NAMES, LOCAL_NAME)]
     if uses_fallback(cwd):
         files += [folder / FALLBACK_NAME for folder in folders]
-    return [file for file in (*files, *_rule_files(project / RULES_FOLDER)) if _is_file(file)]
+    files += _rule_files(project / RULES_FOLDER)
+    # Path.is_file raises where a folder above may not be entered, or a name is too long
+    return [file for file in files if os.path.isfile(file)]  # noqa: PTH113
 
 
 def outside_files(instructions: Iterable[Path], project: Path) -> list[Path]:
@@ -366,11 +370,6 @@ def _with_imports(file: MemoryFile, seen: set[Path], hops: int = 0) -> Iterator[
             yield from _with_imports(imported, seen, hops + 1)
 
 
-def _is_file(path: Path) -> bool:
-    # Path.is_file raises where a folder above may not be entered, or a name is too long
-    return os.path.isfile(path)  # noqa: PTH113
-
-
 def _is_within(path: Path, folder: Path) -> bool:
     return path.resolve().is_relative_to(folder.resolve())
 
@@ -383,13 +382,6 @@ def _is_users(path: str) -> bool:
         return os.lstat(path).st_uid in (os.getuid(), 0)
     except OSError:  # there is none
         return False
-
-
-def _is_excluded(file: MemoryFile, excludes: Sequence[str]) -> bool:
-    if file.scope == "managed":
-        return False
-    path = file.path.as_posix().lstrip("/")
-    return any(_matches(glob, path) for glob in excludes)
 
 
 def _matches(glob: str, path: str) -> bool:

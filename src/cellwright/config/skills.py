@@ -125,6 +125,9 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
     description = _text(values.get("description")) or _first_paragraph(front.body)
     when = _text(values.get("when_to_use"))
     unclear: list[str] = []
+    given = values.get("argument-hint")
+    # `[file] [n]` without quotes is a list for YAML
+    hint = " ".join(f"[{each}]" for each in given) if isinstance(given, list) else str(given or "")
     return Skill(
         name=name,
         title=_text(values.get("name")) or name,
@@ -133,7 +136,7 @@ def load_skill(file: Path, name: str, scope: SkillScope, *, is_command: bool = F
         file=file,
         scope=scope,
         is_command=is_command,
-        argument_hint=_hint(values.get("argument-hint")),
+        argument_hint=hint,
         argument_names=tuple(each for part in texts(values.get("arguments")) for each in part.split()),
         allowed_tools=_allowed(_tools(values.get("allowed-tools", values.get("allowed_tools"))), unclear),
         disallowed_tools=_denied(_tools(values.get("disallowed-tools")), unclear),
@@ -166,11 +169,6 @@ def hooks_of(values: Mapping[str, Any], problems: list[str]) -> Mapping[str, Any
 def _flag(value: Any, *, otherwise: bool) -> bool:
     word = str(value).strip().lower()
     return word in _YES or (otherwise and word not in _NO)
-
-
-def _hint(value: Any) -> str:
-    # `[file] [n]` without quotes is a list for YAML
-    return " ".join(f"[{each}]" for each in value) if isinstance(value, list) else str(value or "")
 
 
 def _tools(value: Any) -> tuple[str, ...]:

@@ -208,14 +208,18 @@ async def _result(given: Any) -> ToolResult:
 
 
 # ---- servers of the package `mcp`
+def _client(server: Any) -> Any:
+    with importing:
+        from mcp import Client  # who has such a server has the package
+
+    return Client(server)
+
+
 def _listed(server: Any, key: str) -> list[Any]:
     """The definitions of the server's tools. Raises CellwrightError INVALID_PARAMETERS if it does not list them."""
 
     async def ask() -> list[Any]:
-        with importing:
-            from mcp import Client  # who has such a server has the package
-
-        async with asyncio.timeout(30.0), Client(server) as client:
+        async with asyncio.timeout(30.0), _client(server) as client:
             return list((await client.list_tools()).tools)
 
     found: list[list[Any] | BaseException] = []
@@ -238,10 +242,7 @@ def _listed(server: Any, key: str) -> list[Any]:
 
 def _served_tool(server: Any, definition: Any, prefix: str, run: Run) -> Tool:
     async def ask(values: Any) -> Any:
-        with importing:
-            from mcp import Client
-
-        async with Client(server) as client:
+        async with _client(server) as client:
             return await client.call_tool(definition.name, dict(values))
 
     async def call(values: dict[str, Any], _context: ToolContext) -> ToolResult | Content:

@@ -159,7 +159,10 @@ def _bare(match: re.Match[str]) -> bool:
         if "." in value or not any(c.isdigit() for c in value):
             if value[0].isupper() and after.strip() == ":":
                 return False  # a type
-            return alone and (compact or _is_environment_name(name) or _in_section(text, line))
+            if not alone or compact or _is_environment_name(name):
+                return alone
+            # below the head of a section, as in an INI file
+            return _SECTION.search(text, max(0, line - 600), line) is not None
         return len(value) >= 6 or (alone and compact)
     if _NUMBER.fullmatch(value):
         return alone and compact and len(value) >= 4
@@ -169,19 +172,13 @@ def _bare(match: re.Match[str]) -> bool:
 _SECTION = lazy_pattern(r"(?m)^\[[\w .:\"/-]{1,60}\][ \t]*$")
 
 
-def _in_section(text: str, line: int) -> bool:
-    """Return whether a line stands below the head of a section, as in an INI file."""
-    return _SECTION.search(text, max(0, line - 600), line) is not None
-
-
-def _is_variable_place(text: str, start: int) -> bool:
-    """Return whether a name at `start` can be a variable's that is set: at a line's start, or after a space or quote."""
-    return start == 0 or text[start - 1] in " \t\n\r\"'`;&|(,{\\:→$>"
-
-
 def _variable(match: re.Match[str]) -> bool:
     name = _name_at(match)
-    if not _is_environment_name(name) or not _is_variable_place(match.string, _name_start(match)):
+    if not _is_environment_name(name):
+        return False
+    # a variable that is set stands at a line's start, or behind a space or quote
+    start = _name_start(match)
+    if start > 0 and match.string[start - 1] not in " \t\n\r\"'`;&|(,{\\:→$>":
         return False
     value = match["secret"]
     if match.string[match.end("secret") : match.end("secret") + 1] in _CODE_AFTER:

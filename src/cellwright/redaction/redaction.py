@@ -132,7 +132,9 @@ class Redaction(Struct, frozen=True):
             while start >= 0:
                 stop = start + len(value)
                 # in the middle of a word it stands by chance
-                if not (short and _is_word_part(text, start, stop)):
+                before = start > 0 and text[start - 1].isalnum() and text[start].isalnum()
+                after = stop < len(text) and text[stop].isalnum() and text[stop - 1].isalnum()
+                if not (short and (before or after)):
                     yield start, stop, f"value of ${name}"
                 start = text.find(value, stop)
 
@@ -170,9 +172,13 @@ class JsonRedaction(Struct):
         if isinstance(item, str) and isinstance(name, str):
             if is_encoded_image(parent, name):
                 return item
-            if is_secret_name(name) and (kind := _named_kind(name, item)):
-                self.found[kind] += 1
-                return removed(kind)
+            if is_secret_name(name):
+                from cellwright.redaction.named_secrets import fits_name  # its patterns take 20 ms to compile
+
+                if fits_name(name, item):
+                    kind = "password or key"
+                    self.found[kind] += 1
+                    return removed(kind)
         return self.clean(item)
 
 
@@ -181,13 +187,6 @@ def is_encoded_image(parent: Mapping[Any, Any], name: str) -> bool:
     if name == "data" and parent.get("type") == "base64":
         return True
     return name.startswith("image/") and not name.startswith("image/svg")
-
-
-def _named_kind(name: str, value: str) -> str:
-    """The kind of a text under the name of a secret; "" if it is none."""
-    from cellwright.redaction.named_secrets import fits_name  # its patterns take 20 ms to compile
-
-    return "password or key" if fits_name(name, value) else ""
 
 
 def removed(kind: str) -> str:
@@ -265,12 +264,6 @@ def is_distinctive(value: str, name: str = "") -> bool:
         return False
     # six characters are enough under a name that leaves no doubt
     return len(value) >= (6 if is_always_secret(name) else SHORTEST_VALUE)
-
-
-def _is_word_part(text: str, start: int, stop: int) -> bool:
-    before = start > 0 and text[start - 1].isalnum() and text[start].isalnum()
-    after = stop < len(text) and text[stop].isalnum() and text[stop - 1].isalnum()
-    return before or after
 
 
 def _removed_span(kind: SecretKind, match: re.Match[str]) -> tuple[int, int]:

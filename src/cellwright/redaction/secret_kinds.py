@@ -33,7 +33,9 @@ class SearchedText:
         self.text = text
         lower = text.lower()
         # a letter's lower case can be longer than the letter: then places in the one are none in the other
-        self._lower = lower if len(lower) == len(text) else _lower_ascii(text)
+        if len(lower) != len(text):
+            lower = text.translate({code: code + 32 for code in range(ord("A"), ord("Z") + 1)})
+        self._lower = lower
         # most words are too short for a key: a hundred hints are looked for in a tenth of the text
         # characters of a key, with what stands before and behind it in the same word
         self._long_words = "\n".join(word for word in text.split() if len(word) >= 12)
@@ -50,10 +52,6 @@ class SearchedText:
         if known is None:
             known = self._places[hint, any_case] = list(_places(hint, self._lower if any_case else self.text))
         return known
-
-
-def _lower_ascii(text: str) -> str:
-    return text.translate({code: code + 32 for code in range(ord("A"), ord("Z") + 1)})
 
 
 def _places(hint: str, text: str) -> Iterator[int]:

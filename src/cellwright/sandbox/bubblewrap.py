@@ -17,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,9 @@ from cellwright.sandbox.resolved_bounds import Bounds, ConfinementError
 from cellwright.sandbox.seccomp import Filter, program
 from cellwright.sandbox.staging import Staging
 from cellwright.text import lazy_pattern
+
+if sys.platform != "win32":
+    import fcntl
 
 _FOLDERS = frozenset({".git", ".claude", ".vscode", ".idea", ".husky", ".devcontainer", ".github", "hooks", "agents"})
 """Names of folders: where a file stood instead, a program that looks for one would fail."""
@@ -73,8 +77,6 @@ def _is_placeholder(path: Path) -> bool:
 
 
 def _make_and_lock(path: str, folder: bool) -> int:
-    import fcntl  # not on Windows
-
     while True:
         with contextlib.suppress(FileExistsError):
             if folder:
@@ -91,8 +93,6 @@ def _make_and_lock(path: str, folder: bool) -> int:
 
 
 def _remove_last(path: str, fd: int) -> None:
-    import fcntl
-
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:  # another command needs it, and removes it
@@ -220,7 +220,9 @@ def _mounts(bounds: Bounds, private: PrivateFolder, staged: Staging | None, cwd:
         if any(below(place, top) for top in tops) and not _is_own(place) and exists(place):
             mounts[place] = _emptied(place)
     mounts.setdefault("/dev", ["--dev", "/dev"])
-    mounts.setdefault("/proc", _processes())
+    # the sandbox's own processes; all of it is read-only: root could else change how the whole system works
+    masks = [word for path in masked_files() for word in _emptied(path)]
+    mounts.setdefault("/proc", ["--proc", "/proc", *masks, "--remount-ro", "/proc"])
     return mounts
 
 
@@ -233,12 +235,6 @@ def _is_lost_in_memory(cwd: str, tops: Sequence[str], bounds: Bounds) -> bool:
         return False
     holding = [top for top in tops if below(cwd, top)]
     return bool(holding) and not any(below(top, "/dev") and top != "/dev" for top in holding)
-
-
-def _processes() -> list[str]:
-    """Mount the sandbox's own processes. All of it is read-only: root could else change how the whole system works."""
-    masks = [word for path in masked_files() for word in _emptied(path)]
-    return ["--proc", "/proc", *masks, "--remount-ro", "/proc"]
 
 
 def _emptied(path: str) -> list[str]:

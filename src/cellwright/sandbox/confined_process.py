@@ -17,9 +17,13 @@ import secrets
 import select
 import signal
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+
+if sys.platform != "win32":  # which has no sandbox
+    import resource
 
 NOT_MADE = 2
 """The exit code of a command whose changes were not made."""
@@ -127,8 +131,6 @@ def new_mark() -> int:
 @contextlib.contextmanager
 def marking(mark: int) -> Iterator[None]:
     """Have what is started meanwhile carry `mark`, where the system's own limit leaves room for it."""
-    import resource  # not on Windows, which has no sandbox
-
     with _setting:
         before = resource.getrlimit(resource.RLIMIT_RTTIME)
         # a limit that somebody has set is kept: it is found by its environment only
@@ -162,8 +164,6 @@ def _forget() -> None:
     global _setting
     _setting = threading.Lock()
     if _before:
-        import resource
-
         resource.setrlimit(resource.RLIMIT_RTTIME, _before.pop())
 
 

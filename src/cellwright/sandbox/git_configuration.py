@@ -267,7 +267,10 @@ class _Reading:
             return ""
         believed = not steered(path, self._roots)
         lines: list[str] = []
-        for entry in entries_of_text(_text(path)):
+        text = read_briefly(path, LONGEST)
+        if len(text) >= LONGEST:
+            text = ""  # half of a secret does not look like one
+        for entry in entries_of_text(text):
             if is_secret_setting(entry):
                 self._secret[path] = None
             elif entry.section in ("include", "includeif") and entry.key == "path":
@@ -306,11 +309,6 @@ class _Reading:
         if "\0" in named or named.startswith("%(prefix)") or not named:
             return ""
         return named if named.startswith("/") else f"{Path(path).parent}/{named}"
-
-
-def _text(path: str) -> str:
-    text = read_briefly(path, LONGEST)
-    return text if len(text) < LONGEST else ""  # half of a secret does not look like one
 
 
 def _stamp(path: str) -> _Stamp:

@@ -210,9 +210,9 @@ class Sandbox(Struct, frozen=True):
             raise ConfinementError(message)
         if bounds.network == "hosts" and proxy_port is not None:
             # the address that the command was given has its secret in it
-            from cellwright.sandbox.network import proxy_environment  # few commands may reach hosts
+            from cellwright.sandbox import network  # few commands may reach hosts
 
-            own = {**proxy_environment(proxy_port), **own}
+            own = {**network.proxy_environment(proxy_port), **own}
         if self.seatbelt:
             from cellwright.sandbox import seatbelt  # for macOS alone
 
@@ -234,12 +234,10 @@ class Sandbox(Struct, frozen=True):
                 bounds = bubblewrap.with_placeholders(bounds, held)
             command, inherited = list(arguments), []
             if bounds.network == "hosts" and proxy_port is not None:
-                from cellwright.sandbox.network import WayOut, proxied  # as above
-
-                way_out = held.enter_context(contextlib.closing(WayOut(proxy_port)))
+                way_out = held.enter_context(contextlib.closing(network.WayOut(proxy_port)))
                 meanwhile.callback(way_out.started)
                 inherited.append(way_out.theirs.fileno())
-                command = proxied(command, way_out.theirs.fileno(), proxy_port)
+                command = network.proxied(command, way_out.theirs.fileno(), proxy_port)
             return self._start_mounted(
                 start,
                 command,
@@ -532,14 +530,11 @@ def may_look_at_processes(arguments: Sequence[str]) -> bool:
         return program not in _PLAIN_PROGRAMS or bool(_RUNS_OTHERS.search(" ".join(arguments)))
     if "-c" not in arguments[:-1]:
         return True
-    script = _evaluated(arguments[list(arguments).index("-c") + 1])
+    script = arguments[list(arguments).index("-c") + 1]
+    # what it evaluates at its end, in place of the quoted word: the tool Bash starts each command so
+    if (found := _EVALUATES.search(script)) is not None:
+        script = script[: found.start()] + "".join(shlex.split(found["word"]))
     return bool(_RUNS_OTHERS.search(script)) or not all(name in _PLAIN_PROGRAMS for name in _programs(script))
-
-
-def _evaluated(script: str) -> str:
-    """`script` with what it evaluates at its end in place of the quoted word: the tool Bash starts each command so."""
-    found = _EVALUATES.search(script)
-    return script if found is None else script[: found.start()] + "".join(shlex.split(found["word"]))
 
 
 def _programs(script: str) -> Iterator[str]:

@@ -260,7 +260,11 @@ async def _read_request(reader: asyncio.StreamReader) -> _Request:
     try:
         method, target, version = line.split(b" ")
         authority, path = _parts(method, target)
-        host, port = _place(authority, 443 if method == b"CONNECT" else 80)
+        named_port = urllib.parse.urlsplit(f"//{authority}").port  # raises ValueError
+        if named_port is not None and not authority.endswith("]"):
+            authority = authority.rpartition(":")[0]
+        host = normal_host(authority.removesuffix(":"))
+        port = (443 if method == b"CONNECT" else 80) if named_port is None else named_port
     except (ValueError, UnicodeError, AddressProblem) as error:
         raise _Refusal("400 Bad Request", "This is a proxy for http and https alone.") from error
     if version not in (b"HTTP/1.1", b"HTTP/1.0"):
@@ -286,13 +290,6 @@ def _parts(method: bytes, target: bytes) -> tuple[str, bytes]:
     if b"@" in authority:
         raise ValueError(target)
     return authority.decode("ascii"), path if path.startswith(b"/") else b"/" + path
-
-
-def _place(authority: str, default_port: int) -> tuple[str, int]:
-    parts = urllib.parse.urlsplit(f"//{authority}")
-    port = parts.port  # raises ValueError
-    host = authority if authority.endswith("]") else authority.rpartition(":")[0] if port is not None else authority
-    return normal_host(host.removesuffix(":")), default_port if port is None else port
 
 
 def _secret(line: bytes) -> bytes:

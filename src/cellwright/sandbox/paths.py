@@ -91,13 +91,13 @@ class Places:
 
     def real(self, paths: Iterable[str]) -> list[str]:
         """Return where each of `paths` leads."""
-        return [self._real(path) for path in paths]
-
-    def _real(self, path: str) -> str:
-        real = os.path.realpath(path)
-        if real != path:
-            self._follow(path)
-        return real
+        found = []
+        for path in paths:
+            real = os.path.realpath(path)
+            if real != path:
+                self._follow(path)
+            found.append(real)
+        return found
 
     def _follow(self, path: str) -> None:
         here, names = "/", path.split("/")

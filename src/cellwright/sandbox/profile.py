@@ -28,6 +28,9 @@ from cellwright.sandbox.paths import Places, below, entries_of, exists, holds, l
 from cellwright.sessions.state_dir import state_folder
 from cellwright.text import lazy_pattern
 
+if sys.platform != "win32":  # which has no sandbox
+    import pwd
+
 SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/opt", "/nix/store", "/run/current-system")
 SYSTEM_DATA = (
     *("/etc", "/proc", "/sys/devices/system", "/sys/fs/cgroup"),
@@ -172,9 +175,12 @@ def _needs(variables: tuple[tuple[str, str], ...], roots: tuple[str, ...], _when
     prefixes += [folder for prefix in dict.fromkeys(prefixes) for folder in installed_in_place(prefix, roots)]
     prefixes.append(site.getusersitepackages())
     macos = sys.platform == "darwin"
+    # git reads two files beside its configuration: one that is there and refused is fatal to some of its commands
+    git_folder = f"{environ.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git"
     data = [
         *_given(environ, _FILE_VARIABLES),
-        *_files_of_git(environ, home, roots),
+        *(f"{git_folder}/{name}" for name in ("ignore", "attributes")),
+        *git_configuration.git_configuration(environ, home, roots).named,
         *(f"{folder}/{part}" for folder in _jupyter_data(environ) for part in _JUPYTER_PARTS),
     ]
     data = [*(MACOS_DATA if macos else SYSTEM_DATA), *(path for path in data if not steered(path, roots))]
@@ -252,13 +258,6 @@ def _of_programs_in(folder: str, home: str) -> Iterator[str]:
         yield str(prefix)
 
 
-def _files_of_git(environ: Mapping[str, str], home: str, roots: tuple[str, ...]) -> Iterator[str]:
-    """The files that git reads beside its configuration: one that is there and refused is fatal to some of its commands."""
-    folder = f"{environ.get('XDG_CONFIG_HOME') or f'{home}/.config'}/git"
-    yield from (f"{folder}/{name}" for name in ("ignore", "attributes"))
-    yield from git_configuration.git_configuration(environ, home, roots).named
-
-
 def _jupyter_data(environ: Mapping[str, str]) -> Iterator[str]:
     """Jupyter's folders of the user's kernels and extensions."""
     yield from _given(environ, ("JUPYTER_DATA_DIR",))
@@ -311,17 +310,15 @@ def _is_installed(base: str, environ: Mapping[str, str], home: str, roots: tuple
     """Return whether an interpreter is installed at the real path `base`, whoever says so."""
     if holds(base, home) or any(below(root, base) or below(base, root) for root in roots):
         return False
-    if not _looks_installed(base):
-        return False
-    return not _in_a_home(base, home) or any(_fits(base, place) for place in _places(environ, home, roots))
-
-
-def _looks_installed(base: str) -> bool:
     # a virtual environment is nobody's base, and one can be made in any folder
     if exists(f"{base}/pyvenv.cfg"):
         return False
-    runs = any(each.name.startswith("python3") and os.access(each, os.X_OK) for each in entries_of(Path(base, "bin")))
-    return runs and any(each.name.startswith("python3.") for each in entries_of(Path(base, "lib")))
+    programs = entries_of(Path(base, "bin"))
+    if not any(each.name.startswith("python3") and os.access(each, os.X_OK) for each in programs):
+        return False
+    if not any(each.name.startswith("python3.") for each in entries_of(Path(base, "lib"))):
+        return False
+    return not _in_a_home(base, home) or any(_fits(base, place) for place in _places(environ, home, roots))
 
 
 def _in_a_home(base: str, home: str) -> bool:
@@ -335,8 +332,6 @@ def _in_a_home(base: str, home: str) -> bool:
 
 
 def _home_of(user: int) -> str:
-    import pwd  # not on Windows, which has no sandbox
-
     try:
         return os.path.realpath(pwd.getpwuid(user).pw_dir)
     except KeyError:  # in a container a user may have no entry

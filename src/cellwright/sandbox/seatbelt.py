@@ -42,14 +42,21 @@ def arguments(bounds: Bounds, proxy_port: int | None) -> list[str]:
 def profile(bounds: Bounds, proxy_port: int | None) -> str:
     """The profile that says what `bounds` say; named hosts are reached by the proxy on `proxy_port`."""
     write = (*bounds.write, *bounds.temporary)
+    # neither what is protected nor a folder on the way to it may be moved away
+    unmoved = set()
+    for path in (*bounds.protected, *bounds.hidden):
+        for top in bounds.write:
+            part = path
+            while part.startswith(top + "/"):
+                unmoved.add(part)
+                part = part.rpartition("/")[0]
     rules = [
         _ALWAYS,
         _rule("allow file-read* file-map-executable", (*bounds.read, *bounds.data, *write)),
         _rule("allow file-write*", write),
         _rule("deny file-read* file-write*", bounds.hidden),
         _rule("deny file-write*", bounds.protected),
-        # neither what is protected nor a folder on the way to it may be moved away
-        _moving(bounds),
+        _rule("deny file-write-unlink", sorted(unmoved), kind="literal"),
     ]
     if bounds.network != "none":
         rules.append(_CERTIFICATES)
@@ -59,19 +66,6 @@ def profile(bounds: Bounds, proxy_port: int | None) -> str:
     elif bounds.network == "hosts" and proxy_port is not None:
         rules.append(f'(allow network-outbound (remote ip "localhost:{proxy_port}"))\n')
     return "".join(rules)
-
-
-def _moving(bounds: Bounds) -> str:
-    folders = {
-        parent for path in (*bounds.protected, *bounds.hidden) for top in bounds.write for parent in _between(path, top)
-    }
-    return _rule("deny file-write-unlink", sorted(folders), kind="literal")
-
-
-def _between(path: str, top: str) -> Iterable[str]:
-    while path.startswith(top + "/"):
-        yield path
-        path = path.rpartition("/")[0]
 
 
 def _rule(action: str, paths: Iterable[str], kind: str = "subpath") -> str:

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from cellwright.agent.calls.input_schema import check_input
-from cellwright.agent.calls.tool_names import FIELDS, meant_tool, with_own_fields
+from cellwright.agent.calls.tool_input import FIELDS, with_own_fields
+from cellwright.agent.calls.tool_names import meant_tool
 from cellwright.agent.tool import Tool, tool
 from cellwright.conversation.tools.toolset import builtin_tools
 from cellwright.errors import ToolError

@@ -63,7 +63,15 @@ class FileProposals(Struct, frozen=True):
         self, calls: Sequence[Mapping[str, Any]], results: Mapping[str, Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
         """Report what became of `calls`, by their results; no others follow."""
-        self.report([(str(call["input"]["file_path"]), _outcome(results.get(call["id"]))) for call in calls])
+        outcomes = []
+        for call in calls:
+            result = results.get(call["id"])
+            if result is None:
+                outcome = "not written"
+            else:
+                outcome = f"not written: {result['content']}" if result.get("is_error") else "written"
+            outcomes.append((str(call["input"]["file_path"]), outcome))
+        self.report(outcomes)
         return []
 
 
@@ -85,9 +93,3 @@ def find_blocks(markdown: str) -> list[FileBlock]:
             blocks.append(FileBlock(named["path"], token.content))
     # nobody looks through more of one answer
     return blocks[:50]
-
-
-def _outcome(result: Mapping[str, Any] | None) -> str:
-    if result is None:
-        return "not written"
-    return f"not written: {result['content']}" if result.get("is_error") else "written"

@@ -43,7 +43,11 @@ def offered_schema(schema: Schema) -> dict[str, Any]:
 def offered_examples(examples: Iterable[Mapping[str, Any]], schema: Schema) -> list[dict[str, Any]]:
     """The first examples that show more than the required fields with a plain value each: that the schema says already."""
     required = set(schema.get("required", ()))
-    telling = (dict(each) for each in examples if set(each) - required or any(map(_nests, each.values())))
+    telling = (
+        dict(each)
+        for each in examples
+        if set(each) - required or any(isinstance(value, list | dict) and value for value in each.values())
+    )
     # one is told; a longer one costs as much as the schema that it would explain
     return list(islice((each for each in telling if len(json.dumps(each)) <= 250), 1))
 
@@ -69,10 +73,6 @@ def _says_nothing(key: str, value: Any) -> bool:
     return key in _IMPLIED and value == _IMPLIED[key] and type(value) is type(_IMPLIED[key])
 
 
-def _nests(value: Any) -> bool:
-    return isinstance(value, list | dict) and bool(value)
-
-
 def path_of(steps: Sequence[Any]) -> str:
     """`todos[0].status`."""
     return "".join(f"[{step}]" if str(step).isdecimal() else f".{step}" for step in steps).removeprefix(".")
@@ -90,7 +90,10 @@ def problem_of(field: str, rule: str, node: Mapping[str, Any], value: Any) -> st
         unknown = [name for name in value if name not in known]
         there_are = f"the fields are {', '.join(known)}" if known else "it takes none"
         return f"there is no field {_names(field, unknown)}; {there_are}"
-    return f"{field or 'the input'} must be {expected(node)}; got {_shown(value)}"
+    shown = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
+    if len(shown) > MAX_SHOWN:
+        shown = f"{shown[: MAX_SHOWN - 1]}…"
+    return f"{field or 'the input'} must be {expected(node)}; got {shown}"
 
 
 def problem_at(steps: Sequence[str | int], value: Any, schema: Mapping[str, Any], own_words: str = "") -> str:
@@ -113,11 +116,6 @@ def _node_at(steps: Sequence[str | int], schema: Mapping[str, Any]) -> Mapping[s
 
 def _names(field: str, names: Sequence[str]) -> str:
     return ", ".join(f"{field}.{name}" if field else name for name in names)
-
-
-def _shown(value: Any) -> str:
-    text = repr(value) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=repr)
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 1]}…"
 
 
 def expected(node: Mapping[str, Any] | bool) -> str:

@@ -146,7 +146,10 @@ class PermissionGate(Struct):
 
     async def verdict(self, tool: Tool, tool_use: Mapping[str, Any]) -> Verdict:
         """Judge a call whose input fits its schema. Raises ToolError when a new input does not, or it would only fail."""
-        hook_result = await self._before(tool, tool_use)
+        hook_result = NO_HOOK_RESULT
+        if self.hooks.listens_to("PreToolUse"):
+            fields = {"tool_name": tool.name, "tool_input": tool_use["input"], "tool_use_id": tool_use["id"]}
+            hook_result = await self.hooks.fire("PreToolUse", fields)
         if hook_result.stop is not None:
             return Verdict(Deny(hook_result.stop, by="hook", interrupt=True), tool_use["input"], hook_result.context)
         if hook_result.updated_input is not None:
@@ -337,12 +340,6 @@ class PermissionGate(Struct):
     def may_read(self, path: str) -> bool:
         """Return whether the file at `path` may be read unasked."""
         return self._granting(self.mode).may_read(path)
-
-    async def _before(self, tool: Tool, tool_use: Mapping[str, Any]) -> HookResult:
-        if not self.hooks.listens_to("PreToolUse"):
-            return NO_HOOK_RESULT
-        fields = {"tool_name": tool.name, "tool_input": tool_use["input"], "tool_use_id": tool_use["id"]}
-        return await self.hooks.fire("PreToolUse", fields)
 
     async def _ask(
         self, tool: Tool, tool_use: Mapping[str, Any], decision: Decision, *, forced: bool, trials: bool = True

@@ -323,7 +323,12 @@ class ToolCalls(Struct):
             async with slots:
                 with contextlib.nullcontext() if order is None else order.place(index):
                     may_start = start_at_once if order is None else functools.partial(order.may_start, index)
-                    self._end(tool_use, await _admitted(await self._outcome(tool_use, may_start)))
+                    outcome = await self._outcome(tool_use, may_start)
+                    # pictures as the API takes them, whichever tool or hook they are of
+                    if not isinstance(outcome.content, str) and takes_time(outcome.content):
+                        content, _ = await asyncio.to_thread(admitted, outcome.content)
+                        outcome = replace(outcome, content=content)
+                    self._end(tool_use, outcome)
                 if message.answered_early and len(message.results) < len(message.calls):
                     self.journal.note_result(message.results[tool_use["id"]])
 
@@ -348,6 +353,9 @@ class ToolCalls(Struct):
         self.message.results[tool_use["id"]] = result
         self.message.running.pop(tool_use["id"], None)
         self.journal.note_shown(tool_use["id"], _shown(outcome, self._card(tool_use).title))
+        error = outcome.error
+        if error:  # as programs get it: with its call, and whether the same may work later
+            error = {**error, "recoverable": error["code"] in PASSING_CODES, "tool_call_id": tool_use["id"]}
         self.emit(
             ToolEnd(
                 tool_use["id"],
@@ -356,7 +364,7 @@ class ToolCalls(Struct):
                 outcome.content,
                 outcome.duration_ms,
                 outcome.display,
-                _with_context(outcome.error, tool_use["id"]),
+                error,
                 outcome.structured,
             )
         )
@@ -493,9 +501,11 @@ class ToolCalls(Struct):
             self.session.call_times.add(tool.name, outcome.duration_ms / 1000)
         # before anybody sees it who passes it on: hooks, the transcript, the model
         outcome = await self.redaction.clean(tool, tool_input, outcome)
-        if folder is not None and (now := _folder(tool, tool_input)) not in (None, folder):
-            moved = await self.hooks.after_move(str(folder), str(now))
-            self.so_far.stop_reason = moved.stop if moved.stop is not None else self.so_far.stop_reason
+        if folder is not None and tool.facts is not None:
+            now = tool.facts(tool_input).get("cwd")
+            if now is not None and str(now) != folder:
+                moved = await self.hooks.after_move(str(folder), str(now))
+                self.so_far.stop_reason = moved.stop if moved.stop is not None else self.so_far.stop_reason
         return outcome
 
     async def _guarded(self, tool: Tool, tool_input: dict[str, Any], ctx: ToolContext) -> Outcome:
@@ -511,8 +521,9 @@ class ToolCalls(Struct):
             message = str(bounded(error.message, tool.limits.result_chars))
             return _failure(message, status, error.code, error.details)
         except asyncio.CancelledError:
-            if _being_cancelled():
-                raise
+            task = asyncio.current_task()
+            if task is not None and task.cancelling() > 0:
+                raise  # the run itself is being cancelled, and not only something that the tool waited for
             return _failure(f"{tool.name} was cancelled from within.", "error", ErrorCode.EXECUTION_ERROR)
         except LEAVING as error:
             if limit.expired:
@@ -588,18 +599,6 @@ def _edits_files(tool: Tool | None) -> bool:
     return tool is not None and tool.access.edits_files
 
 
-def _being_cancelled() -> bool:
-    """Return whether the run itself is being cancelled, and not only something that a tool waited for."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
-
-
-def _folder(tool: Tool, tool_input: Mapping[str, Any]) -> str | None:
-    """Return the folder of a call's shell, as its tool tells the policy."""
-    folder = tool.facts(tool_input).get("cwd") if tool.facts is not None else None
-    return None if folder is None else str(folder)
-
-
 def _title(tool: Tool | None, tool_use: Mapping[str, Any]) -> str:
     if tool is not None and tool.title is not None:
         try:
@@ -615,11 +614,6 @@ def _failure(message: str, status: ToolStatus, code: ErrorCode, details: Mapping
     return Outcome(
         message, status, {"code": str(code), "message": message, "details": replace_surrogates_in(dict(details or {}))}
     )
-
-
-def _with_context(error: Mapping[str, Any] | None, tool_use_id: str) -> Mapping[str, Any] | None:
-    """The error as programs get it: with its call, and whether the same may work later."""
-    return error and {**error, "recoverable": error["code"] in PASSING_CODES, "tool_call_id": tool_use_id}
 
 
 def _timed_out(name: str, seconds: float) -> Outcome:
@@ -651,14 +645,6 @@ def _success(tool: Tool, value: ToolResult | Content) -> Outcome:
     )
     error = {"code": str(ErrorCode.EXECUTION_ERROR), "message": without_traceback(text)[-2000:], "details": {}}
     return Outcome(content, "error", error, display, structured=structured, refused=result.refused)
-
-
-async def _admitted(outcome: Outcome) -> Outcome:
-    """The outcome with its pictures as the API takes them, whichever tool or hook they are of."""
-    if isinstance(outcome.content, str) or not takes_time(outcome.content):
-        return outcome
-    content, _ = await asyncio.to_thread(admitted, outcome.content)
-    return replace(outcome, content=content)
 
 
 def _not_run_again(outcome: Outcome, refused: str, reason: str) -> Outcome:

@@ -11,13 +11,13 @@ import inspect
 import json
 import sys
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, TypeVar
 
 import msgspec
 
-from cellwright.agent.calls.tool_names import with_own_fields
+from cellwright.text import lazy_pattern
 
 Input = TypeVar("Input", bound="ToolInput")
 
@@ -26,12 +26,119 @@ WRITTEN_SCHEMAS = Path(__file__).with_name("input_schemas.json")
 writes them, and says where one is no longer what its class says."""
 
 
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    # files and folders
+    "path": ("file_path", "notebook_path"),
+    "file": ("file_path", "notebook_path", "path"),
+    "file_path": ("path", "notebook_path"),
+    "filename": ("file_path", "notebook_path", "path"),
+    "target_file": ("file_path", "path"),
+    "absolute_path": ("file_path", "notebook_path", "path"),
+    "notebook": ("notebook_path",),
+    "directory": ("path", "working_directory"),
+    "dir": ("path", "working_directory"),
+    "dir_path": ("path", "working_directory"),
+    "directory_path": ("path", "working_directory"),
+    "folder": ("path", "working_directory"),
+    "search_path": ("path",),
+    "workdir": ("working_directory", "path"),
+    "working_dir": ("working_directory", "path"),
+    "working_directory": ("path",),
+    "cwd": ("working_directory", "path"),
+    # text and edits
+    "old_str": ("old_string",),
+    "old_text": ("old_string",),
+    "new_str": ("new_string",),
+    "new_text": ("new_string",),
+    "contents": ("content",),
+    "file_text": ("content",),
+    "text": ("content",),
+    "source": ("new_source", "code"),
+    "new_content": ("new_source",),
+    "python_code": ("code",),
+    # searches
+    "regex": ("pattern",),
+    "regexp": ("pattern",),
+    "search_pattern": ("pattern",),
+    "glob_pattern": ("pattern",),
+    "search_term": ("query", "pattern"),
+    "search_query": ("query", "pattern"),
+    "query": ("pattern",),
+    "ignore_case": ("-i",),
+    "case_insensitive": ("-i",),
+    "case_sensitive": ("-i",),
+    "i": ("-i",),
+    "context_after": ("-A",),
+    "after_context": ("-A",),
+    "lines_after": ("-A",),
+    "A": ("-A",),
+    "context_before": ("-B",),
+    "before_context": ("-B",),
+    "lines_before": ("-B",),
+    "B": ("-B",),
+    "context_around": ("-C",),
+    "context_lines": ("-C",),
+    "C": ("-C",),
+    "show_line_numbers": ("-n",),
+    "line_numbers": ("-n",),
+    "n": ("-n",),
+    "only_matching": ("-o",),
+    "max_results": ("head_limit", "limit"),
+    "max_matches": ("head_limit", "limit"),
+    "max_count": ("head_limit", "limit"),
+    "limit": ("head_limit",),
+    "head_limit": ("limit",),
+    "file_patterns": ("glob", "pattern"),
+    "file_pattern": ("glob", "pattern"),
+    "include_patterns": ("glob", "pattern"),
+    "include_pattern": ("glob", "pattern"),
+    "include": ("glob", "pattern"),
+    "exclude_patterns": ("ignore", "exclude"),
+    "exclude_pattern": ("ignore", "exclude"),
+    "ignore_patterns": ("ignore", "exclude"),
+    "exclude": ("ignore",),
+    "ignore": ("exclude",),
+    # parts of files
+    "start_line": ("offset",),
+    "line_start": ("offset",),
+    "end_line": ("limit",),
+    "line_end": ("limit",),
+    "max_lines": ("limit",),
+    # commands
+    "cmd": ("command",),
+    "shell_command": ("command",),
+    "background": ("run_in_background",),
+    "is_background": ("run_in_background",),
+    "timeout_ms": ("timeout",),
+    "timeout_seconds": ("timeout",),
+    "env": ("environment_variables",),
+    "environment": ("environment_variables",),
+    # agents, skills and lists
+    "agent_type": ("subagent_type",),
+    "agent": ("subagent_type",),
+    "task": ("prompt",),
+    "skill_name": ("skill",),
+    "todo_list": ("todos",),
+    "items": ("todos",),
+}
+"""The fields that a name may mean where a tool has none of that name, the likeliest first: other agents use other names.
+
+A field that is given is never overridden. Names are applied before a call is checked and judged, so that permissions,
+hooks and transcripts know the fields that are meant.
+
+Written with capitals (`filePath`) or dashes, a field's own name needs no row.
+"""
+
+
+_HUMP = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
+
+
 class ToolInput(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
     """The input of a tool, one attribute a field; subclass it and name the subclass as the parameter of a `@tool` function.
 
     A field's type hint says what it may hold, `msgspec.Meta` its bounds and its description for Claude; one with a default
     may be left out or be null. `aliases` maps other names of this input's fields to ours, besides those that hold for all
-    tools (`tool_names.py`); `ignored` names fields that other programs send and that mean nothing here. Any other field is
+    tools (`FIELDS`); `ignored` names fields that other programs send and that mean nothing here. Any other field is
     an error that Claude is told of.
 
     >>> class GreetInput(ToolInput):
@@ -74,6 +181,79 @@ class ToolInput(msgspec.Struct, kw_only=True, forbid_unknown_fields=True):
         """The names of fields that are taken although the schema does not have them, those of inner objects included."""
         inner = (field.inner.foreign_fields() for field in _fields(cls).values() if field.inner is not None)
         return {*cls.aliases, *cls.ignored}.union(*inner)
+
+
+def _pattern(value: Any) -> Any:
+    """One glob for a list of them."""
+    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
+        return value
+    return value[0] if len(value) == 1 else f"{{{','.join(value)}}}"
+
+
+def _milliseconds(value: Any) -> Any:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    return int(value * 1_000) if is_number and 0 < value < 1e9 else value
+
+
+_VALUES: Mapping[tuple[str, str], Callable[[Any], Any]] = {
+    ("case_sensitive", "-i"): lambda value: not value if isinstance(value, bool) else value,
+    ("timeout_seconds", "timeout"): _milliseconds,
+    **{
+        (name, field): _pattern
+        for name in FIELDS
+        if name.startswith(("file_pattern", "include"))
+        for field in FIELDS[name]
+    },
+    **dict.fromkeys(
+        ((name, field) for name, fields in FIELDS.items() for field in fields if field in ("ignore", "exclude")),
+        lambda value: [value] if isinstance(value, str) else value,
+    ),
+}
+"""The changes of values that are said otherwise under another name."""
+
+
+def with_own_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """`values` under the names of `fields`, where theirs are other names for one; the rest is left as it is."""
+    if all(name in fields for name in values):
+        return dict(values)
+    spelled = {spelling_of(field): field for field in fields}
+    found: dict[str, Any] = {name: value for name, value in values.items() if name in fields}
+    for name, value in values.items():
+        if name in fields:
+            continue
+        own = spelled.get(spelling_of(name))
+        if not own:
+            meant = FIELDS.get(name) or FIELDS.get(snake_case(name), ())
+            own = next((field for field in meant if field in fields), None)
+        if own is None or (own in found and own not in values):  # two other names for one field: which is meant?
+            found[name] = value
+        elif own not in values:
+            changed = _VALUES.get((snake_case(name), own))
+            found[own] = value if changed is None else changed(value)
+    return _as_count(values, found, fields)
+
+
+def _as_count(values: Mapping[str, Any], found: dict[str, Any], fields: Collection[str]) -> dict[str, Any]:
+    """The number of lines where the last line was said instead."""
+    said_last = next(
+        (name for name in values if snake_case(name) in ("end_line", "line_end") and name not in fields), None
+    )
+    if said_last is None or "limit" in values or "limit" not in found or values[said_last] is not found["limit"]:
+        return found
+    first, last = found.get("offset", 1), found["limit"]
+    if all(isinstance(each, int) and not isinstance(each, bool) for each in (first, last)) and 1 <= first <= last:
+        found["limit"] = last - first + 1
+    return found
+
+
+def snake_case(name: str) -> str:
+    """`filePath` and `file-path` as `file_path`."""
+    return _HUMP.sub("_", name).replace("-", "_").lower() if len(name) > 1 else name
+
+
+def spelling_of(name: str) -> str:
+    """The same for all spellings of a name: `filePath`, `file-path`, `file_path`."""
+    return name if name.startswith("-") else name.replace("_", "").replace("-", "").lower()  # not -A for -a
 
 
 def _canonical_within(inner: type[ToolInput], value: Any) -> Any:

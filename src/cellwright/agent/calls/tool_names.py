@@ -3,132 +3,29 @@
 Tools are above, so what they declare is written in `built_in_tools.json`, for the rooms below them and those that have a
 name alone; `tests/house/test_written_definitions.py` writes it, and fails if a tool declares something else by now.
 
-Other agents use other names for such tools and for the fields of their inputs. A name that a tool has itself is never
-taken for another, and a field that is given is never overridden. Names are applied before a call is checked and judged,
-so that permissions, hooks and transcripts know the tool and the fields that are meant.
+Other agents use other names for such tools. A name that a tool has itself is never taken for another. Names are applied
+before a call is checked and judged, as those of fields are (`tool_input.py`), so that permissions, hooks and transcripts
+know the tool that is meant.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Struct
 
+from cellwright.agent.calls.tool_input import snake_case, spelling_of, with_own_fields
 from cellwright.agent.tool import AccessKind, Category, ToolAccess
-from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
     from cellwright.agent.tool import Tool
 
 
 WRITTEN_ACCESS = Path(__file__).with_name("built_in_tools.json")
-
-FIELDS: Mapping[str, tuple[str, ...]] = {
-    # files and folders
-    "path": ("file_path", "notebook_path"),
-    "file": ("file_path", "notebook_path", "path"),
-    "file_path": ("path", "notebook_path"),
-    "filename": ("file_path", "notebook_path", "path"),
-    "target_file": ("file_path", "path"),
-    "absolute_path": ("file_path", "notebook_path", "path"),
-    "notebook": ("notebook_path",),
-    "directory": ("path", "working_directory"),
-    "dir": ("path", "working_directory"),
-    "dir_path": ("path", "working_directory"),
-    "directory_path": ("path", "working_directory"),
-    "folder": ("path", "working_directory"),
-    "search_path": ("path",),
-    "workdir": ("working_directory", "path"),
-    "working_dir": ("working_directory", "path"),
-    "working_directory": ("path",),
-    "cwd": ("working_directory", "path"),
-    # text and edits
-    "old_str": ("old_string",),
-    "old_text": ("old_string",),
-    "new_str": ("new_string",),
-    "new_text": ("new_string",),
-    "contents": ("content",),
-    "file_text": ("content",),
-    "text": ("content",),
-    "source": ("new_source", "code"),
-    "new_content": ("new_source",),
-    "python_code": ("code",),
-    # searches
-    "regex": ("pattern",),
-    "regexp": ("pattern",),
-    "search_pattern": ("pattern",),
-    "glob_pattern": ("pattern",),
-    "search_term": ("query", "pattern"),
-    "search_query": ("query", "pattern"),
-    "query": ("pattern",),
-    "ignore_case": ("-i",),
-    "case_insensitive": ("-i",),
-    "case_sensitive": ("-i",),
-    "i": ("-i",),
-    "context_after": ("-A",),
-    "after_context": ("-A",),
-    "lines_after": ("-A",),
-    "A": ("-A",),
-    "context_before": ("-B",),
-    "before_context": ("-B",),
-    "lines_before": ("-B",),
-    "B": ("-B",),
-    "context_around": ("-C",),
-    "context_lines": ("-C",),
-    "C": ("-C",),
-    "show_line_numbers": ("-n",),
-    "line_numbers": ("-n",),
-    "n": ("-n",),
-    "only_matching": ("-o",),
-    "max_results": ("head_limit", "limit"),
-    "max_matches": ("head_limit", "limit"),
-    "max_count": ("head_limit", "limit"),
-    "limit": ("head_limit",),
-    "head_limit": ("limit",),
-    "file_patterns": ("glob", "pattern"),
-    "file_pattern": ("glob", "pattern"),
-    "include_patterns": ("glob", "pattern"),
-    "include_pattern": ("glob", "pattern"),
-    "include": ("glob", "pattern"),
-    "exclude_patterns": ("ignore", "exclude"),
-    "exclude_pattern": ("ignore", "exclude"),
-    "ignore_patterns": ("ignore", "exclude"),
-    "exclude": ("ignore",),
-    "ignore": ("exclude",),
-    # parts of files
-    "start_line": ("offset",),
-    "line_start": ("offset",),
-    "end_line": ("limit",),
-    "line_end": ("limit",),
-    "max_lines": ("limit",),
-    # commands
-    "cmd": ("command",),
-    "shell_command": ("command",),
-    "background": ("run_in_background",),
-    "is_background": ("run_in_background",),
-    "timeout_ms": ("timeout",),
-    "timeout_seconds": ("timeout",),
-    "env": ("environment_variables",),
-    "environment": ("environment_variables",),
-    # agents, skills and lists
-    "agent_type": ("subagent_type",),
-    "agent": ("subagent_type",),
-    "task": ("prompt",),
-    "skill_name": ("skill",),
-    "todo_list": ("todos",),
-    "items": ("todos",),
-}
-"""The fields that a name may mean where a tool has none of that name, the likeliest first.
-
-Written with capitals (`filePath`) or dashes, a field's own name needs no row.
-"""
-
-
-_HUMP = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])")
 
 
 class WrittenAccess(Struct, frozen=True, omit_defaults=True):
@@ -169,86 +66,6 @@ def name_with(kind: AccessKind, field: str) -> str:
     return next(name for name, tool in written_tools().items() if tool.access == ToolAccess(kind, field))
 
 
-def _pattern(value: Any) -> Any:
-    """One glob for a list of them."""
-    if not isinstance(value, list) or not value or not all(isinstance(each, str) for each in value):
-        return value
-    return value[0] if len(value) == 1 else f"{{{','.join(value)}}}"
-
-
-def _list(value: Any) -> Any:
-    return [value] if isinstance(value, str) else value
-
-
-def _opposite(value: Any) -> Any:
-    return not value if isinstance(value, bool) else value
-
-
-def _milliseconds(value: Any) -> Any:
-    is_number = isinstance(value, int | float) and not isinstance(value, bool)
-    return int(value * 1_000) if is_number and 0 < value < 1e9 else value
-
-
-_VALUES: Mapping[tuple[str, str], Callable[[Any], Any]] = {
-    ("case_sensitive", "-i"): _opposite,
-    ("timeout_seconds", "timeout"): _milliseconds,
-    **{
-        (name, field): _pattern
-        for name in FIELDS
-        if name.startswith(("file_pattern", "include"))
-        for field in FIELDS[name]
-    },
-    **{(name, field): _list for name, fields in FIELDS.items() for field in fields if field in ("ignore", "exclude")},
-}
-"""The changes of values that are said otherwise under another name."""
-
-
-def with_own_fields(values: Mapping[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """`values` under the names of `fields`, where theirs are other names for one; the rest is left as it is."""
-    if all(name in fields for name in values):
-        return dict(values)
-    spelled = {_spelling(field): field for field in fields}
-    found: dict[str, Any] = {name: value for name, value in values.items() if name in fields}
-    for name, value in values.items():
-        if name in fields:
-            continue
-        own = spelled.get(_spelling(name)) or _own_field(name, fields)
-        if own is None or (own in found and own not in values):  # two other names for one field: which is meant?
-            found[name] = value
-        elif own not in values:
-            found[own] = _VALUES.get((_snake(name), own), _same)(value)
-    return _as_count(values, found, fields)
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _own_field(name: str, fields: Collection[str]) -> str | None:
-    meant = FIELDS.get(name) or FIELDS.get(_snake(name), ())
-    return next((field for field in meant if field in fields), None)
-
-
-def _as_count(values: Mapping[str, Any], found: dict[str, Any], fields: Collection[str]) -> dict[str, Any]:
-    """The number of lines where the last line was said instead."""
-    said_last = next((name for name in values if _snake(name) in ("end_line", "line_end") and name not in fields), None)
-    if said_last is None or "limit" in values or "limit" not in found or values[said_last] is not found["limit"]:
-        return found
-    first, last = found.get("offset", 1), found["limit"]
-    if all(isinstance(each, int) and not isinstance(each, bool) for each in (first, last)) and 1 <= first <= last:
-        found["limit"] = last - first + 1
-    return found
-
-
-def _snake(name: str) -> str:
-    return _HUMP.sub("_", name).replace("-", "_").lower() if len(name) > 1 else name
-
-
-def _spelling(name: str) -> str:
-    """The same for all spellings of a name: `filePath`, `file-path`, `file_path`."""
-    return name if name.startswith("-") else name.replace("_", "").replace("-", "").lower()  # not -A for -a
-
-
 def meant_tool(name: str, given: Mapping[str, Any], tools: Mapping[str, Tool]) -> str:
     """The name of the tool that a call of `name` with the input `given` means; `name` itself if none is meant.
 
@@ -257,23 +74,21 @@ def meant_tool(name: str, given: Mapping[str, Any], tools: Mapping[str, Tool]) -
     """
     if name in tools or name.startswith("mcp__"):
         return name
-    spelling = _spelling(name)
+    spelling = spelling_of(name)
     own = [tool for tool in tools if not tool.startswith("mcp__")]
-    same = [tool for tool in own if _spelling(tool) == spelling]
-    meant = same or _known_as(_snake(name), [tools[tool] for tool in own])
-    if same and len(same) > 1:
+    same = [tool for tool in own if spelling_of(tool) == spelling]
+    if len(same) > 1:
         return name
-    fitting = (tool for tool in meant if _fits(given, tools[tool].input_schema))
-    return next(fitting, meant[0] if meant else name)
-
-
-def _known_as(name: str, tools: Sequence[Tool]) -> list[str]:
-    """The names of the tools that are also called `name`, those first that it means above all."""
-    known = [tool for tool in tools if name in tool.other_names]
-    return [tool.name for tool in sorted(known, key=lambda tool: tuple(tool.other_names).index(name))]
-
-
-def _fits(given: Mapping[str, Any], schema: Mapping[str, Any]) -> bool:
-    fields = schema.get("properties", {})
-    named = with_own_fields(given, fields)
-    return set(named) <= set(fields) and set(schema.get("required", ())) <= set(named)
+    meant = same
+    if not same:
+        # those first that the name means above all
+        snake = snake_case(name)
+        known = [tools[tool] for tool in own if snake in tools[tool].other_names]
+        meant = [tool.name for tool in sorted(known, key=lambda tool: tuple(tool.other_names).index(snake))]
+    for tool in meant:
+        schema = tools[tool].input_schema
+        fields = schema.get("properties", {})
+        named = with_own_fields(given, fields)
+        if set(named) <= set(fields) and set(schema.get("required", ())) <= set(named):
+            return tool
+    return meant[0] if meant else name

@@ -141,7 +141,7 @@ def response_of(
     tool: Tool, tool_input: Mapping[str, Any], content: Content, display: Mapping[str, Any] | None
 ) -> dict[str, Any]:
     """`tool_response` of a PostToolUse event: what the views were shown, and the fields that hooks look for."""
-    text = _text_of(content)
+    text = "\n".join(_texts(content))
     shown = dict(display or {})
     if tool.access.kind == "shell":
         return {"stdout": text, "stderr": "", **shown, "interrupted": False, "isImage": False}
@@ -158,27 +158,20 @@ def updated_content(updated: Any) -> Content | None:
     if isinstance(updated, Mapping):
         file = updated.get("file")
         of_file = file.get("content") if isinstance(file, Mapping) else None
-        updated = _shell_output(updated) or updated.get("content") or of_file
+        streams = [part for part in (updated.get("stdout"), updated.get("stderr")) if isinstance(part, str) and part]
+        updated = "\n".join(streams) or updated.get("content") or of_file
     if isinstance(updated, str):
         return bounded(updated, MAX_CHARS)
-    if isinstance(updated, list) and updated and all(_is_block(block) for block in updated):
+    if (
+        isinstance(updated, list)
+        and updated
+        and all(
+            isinstance(block, Mapping) and block.get("type") == "text" and isinstance(block.get("text"), str)
+            for block in updated
+        )
+    ):
         return bounded([{"type": "text", "text": block["text"]} for block in updated], MAX_CHARS)
     return None
-
-
-def _shell_output(updated: Mapping[str, Any]) -> str:
-    parts = [updated.get("stdout"), updated.get("stderr")]
-    return "\n".join(part for part in parts if isinstance(part, str) and part)
-
-
-def _is_block(block: Any) -> bool:
-    return isinstance(block, Mapping) and block.get("type") == "text" and isinstance(block.get("text"), str)
-
-
-def _text_of(content: Content) -> str:
-    if isinstance(content, str):
-        return content
-    return "\n".join(str(block["text"]) for block in content if block.get("type") == "text")
 
 
 class RunningCall(Struct):
@@ -304,19 +297,17 @@ class ResultRedaction(Struct):
 
 def _is_searched(tool: Tool, tool_input: Mapping[str, Any]) -> bool:
     # tests give back what the project's code printed
-    return tool.category in SEARCHED or tool.access.kind == "tests" or _is_long_result(tool_input)
+    if tool.category in SEARCHED or tool.access.kind == "tests":
+        return True
+    # a call may look into a file that keeps the whole of an earlier result
+    paths = (tool_input.get(name) for name in ("file_path", "path"))
+    return any(isinstance(path, str) and path.startswith(str(output_folder())) for path in paths)
 
 
 def _cleaner(redaction: Redaction, tool: Tool) -> Callable[[str], RedactedText]:
     # what reads or edits a notebook gives back the sources of cells: there the outputs alone are searched
     of_cells = tool.category == "notebooks" and tool.access.kind in ("read", "edit")
     return redaction.clean_outputs if of_cells else redaction.clean
-
-
-def _is_long_result(tool_input: Mapping[str, Any]) -> bool:
-    """Return whether a call looks into a file that keeps the whole of an earlier result."""
-    paths = (tool_input.get(name) for name in ("file_path", "path"))
-    return any(isinstance(path, str) and path.startswith(str(output_folder())) for path in paths)
 
 
 def _texts(content: Content) -> list[str]:

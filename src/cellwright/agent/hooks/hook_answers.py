@@ -512,15 +512,21 @@ class Updates(Struct, frozen=True):
 
 def offered_updates(suggestions: Iterable[Suggestion]) -> list[dict[str, Any]]:
     """The suggestions of a permission question as a hook gets them (`permission_suggestions`)."""
-    return [
-        {
-            "type": "addRules",
-            "rules": [_as_value(rule) for rule in suggestion.rules],
-            "behavior": "allow",
-            "destination": "localSettings" if suggestion.scope == "always" else "session",
-        }
-        for suggestion in suggestions
-    ]
+    updates = []
+    for suggestion in suggestions:
+        rules = []
+        for rule in suggestion.rules:
+            found = _RULE.fullmatch(rule)
+            rules.append({"toolName": found[1], "ruleContent": found[2]} if found else {"toolName": rule})
+        updates.append(
+            {
+                "type": "addRules",
+                "rules": rules,
+                "behavior": "allow",
+                "destination": "localSettings" if suggestion.scope == "always" else "session",
+            }
+        )
+    return updates
 
 
 def read_updates(updates: Any) -> Updates:
@@ -545,17 +551,9 @@ def read_updates(updates: Any) -> Updates:
         elif kind == "setMode":
             problems.append(f"a hook cannot put the session into the mode {update.get('mode')!r}")
         else:
-            problems.append(f"the permission update {kind!r} ({_behavior(update)}) is not taken from a hook")
+            behavior = update.get("behavior", "no behavior") if isinstance(update, Mapping) else "no object"
+            problems.append(f"the permission update {kind!r} ({behavior}) is not taken from a hook")
     return Updates(tuple(rules), tuple(kept), mode, tuple(problems))
-
-
-def _behavior(update: Any) -> str:
-    return str(update.get("behavior", "no behavior")) if isinstance(update, Mapping) else "no object"
-
-
-def _as_value(rule: str) -> dict[str, str]:
-    found = _RULE.fullmatch(rule)
-    return {"toolName": found[1], "ruleContent": found[2]} if found else {"toolName": rule}
 
 
 def _as_rule(value: Any) -> str | None:

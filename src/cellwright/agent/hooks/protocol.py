@@ -63,14 +63,6 @@ class HookResult(Struct, frozen=True):
 NO_HOOK_RESULT = HookResult()
 
 
-def _unpaid(_model: str, _usage: Mapping[str, Any], _cost_usd: float | None) -> None:
-    """Ignore the cost, where nobody counts it."""
-
-
-def _unbounded() -> float | None:
-    return None
-
-
 class HookRun(Struct, frozen=True):
     """The part of a run that its hooks may use: its model, what counts their cost, and who hears of them.
 
@@ -80,8 +72,8 @@ class HookRun(Struct, frozen=True):
 
     agent: AgentSetup
     emit: Emit
-    spend: Callable[[str, Mapping[str, Any], float | None], None] = field(default=_unpaid)
-    budget_left: Callable[[], float | None] = field(default=_unbounded)
+    spend: Callable[[str, Mapping[str, Any], float | None], None] = field(default=lambda _model, _usage, _cost: None)
+    budget_left: Callable[[], float | None] = field(default=lambda: None)
 
 
 class Hooks(Protocol):

@@ -162,7 +162,10 @@ class Recorder:
         except OSError as error:
             raise _unwritable(self.path, error) from error
         trust(data)
-        return _notices(self.path, scan.found)
+        if not scan.found:
+            return []
+        counts = f"{replaced_in_words(scan.found)} in {self.path.name}."
+        return [f"{counts} Look through it before you share it. Code that needs them will not replay as it ran."]
 
     def _earlier_turns(self) -> list[RecordedTurn]:
         if not self.path.exists():
@@ -257,13 +260,6 @@ def _with_edits(recorded: RecordedMessage, edited: Mapping[str, Mapping[str, Any
 def _unwritable(path: Path, error: OSError) -> CellwrightError:
     message = f"The recording cannot be written to {path}: {error}. Choose another file."
     return CellwrightError(ErrorCode.FILE_ACCESS_ERROR, message, details={"path": str(path)})
-
-
-def _notices(path: Path, found: Mapping[str, int]) -> list[str]:
-    if not found:
-        return []
-    counts = f"{replaced_in_words(found)} in {path.name}."
-    return [f"{counts} Look through it before you share it. Code that needs them will not replay as it ran."]
 
 
 def apply_edit(edit: Edit, content: bytes) -> None:

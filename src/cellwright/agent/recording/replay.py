@@ -138,7 +138,16 @@ class Replay:
         elif not self._turns:
             message = f"The recording {self.path} holds no turns. Record again."
         else:
-            diff = _difference(_nearest([turn.prompt for turn in self._turns], text), text)
+            prompts = [turn.prompt for turn in self._turns]
+            recorded_text = max(
+                prompts, key=lambda prompt: difflib.SequenceMatcher(None, prompt, text, autojunk=False).ratio()
+            )
+            lines = list(
+                difflib.unified_diff(
+                    recorded_text.splitlines(), text.splitlines(), "recorded", "this prompt", n=1, lineterm=""
+                )
+            )
+            diff = "\n".join(lines[:20] + (["…"] if len(lines) > 20 else []))
             message = f"This prompt is not in the recording {self.path}. The nearest one differs:\n{diff}\n"
             message += "Restore the recorded prompt, or record again."
         return CellwrightError(ErrorCode.INVALID_PARAMETERS, message, details=details)
@@ -274,16 +283,6 @@ def _turn_end(recorded: RecordedMessage) -> TurnEnd:
     )
 
 
-def _nearest(prompts: Sequence[str], text: str) -> str:
-    return max(prompts, key=lambda prompt: difflib.SequenceMatcher(None, prompt, text, autojunk=False).ratio())
-
-
-def _difference(recorded: str, text: str) -> str:
-    lines = difflib.unified_diff(recorded.splitlines(), text.splitlines(), "recorded", "this prompt", n=1, lineterm="")
-    shown = list(lines)
-    return "\n".join(shown[:20] + (["…"] if len(shown) > 20 else []))
-
-
 class EditTarget(Protocol):
     """The place where edits are made again. Both raise ToolError, touching nothing, where something else is there."""
 
@@ -395,17 +394,14 @@ async def _compared(
         return _changed_files(then, recorded)
     if not is_checked(tool):
         return None
-    try:  # again, unseen; its own failure is an answer, too
-        now = _bounded(await tool.call(tool_input, structs.replace(ctx, progress=_unseen)), tool)
+    unseen = structs.replace(ctx, progress=lambda *_, **__: None)
+    try:  # again, only to be compared; its own failure is an answer, too
+        now = _bounded(await tool.call(tool_input, unseen), tool)
         text = recorded.redaction.clean(text_of(now.content)).text
     except ToolError as error:
         text = error.message
     drift = listing_drift(then, text, recorded.changes[then.tool_use_id], recorded.project)
     return None if drift == "unknown" else [] if drift is None else [drift]
-
-
-def _unseen(*_: object, **__: object) -> None:
-    """Show nothing: it is made again only to be compared."""
 
 
 def _bounded(value: ToolResult | Content, tool: Tool) -> ToolResult:
@@ -484,19 +480,15 @@ def _is_as_before(then: RecordedCall, recorded: ReplayedCalls) -> bool:
 
 def _is_applied(edit: Edit, then: RecordedCall, recorded: ReplayedCalls) -> bool:
     """Return whether the file is as the edit or a later step left it; ToolError where it is not as before either."""
-    now = _hash_now(edit)
+    try:
+        now = content_hash(edit.path)
+    except OSError as error:
+        raise ToolError(f"{edit.path} cannot be read: {error}.", code=ErrorCode.FILE_ACCESS_ERROR) from error
     if now == edit.after or (now != edit.before and now in recorded.later_of(then, edit.path)):
         return True
     if now != edit.before:
         raise _drift(edit, now)
     return False
-
-
-def _hash_now(edit: Edit) -> str | None:
-    try:
-        return content_hash(edit.path)
-    except OSError as error:
-        raise ToolError(f"{edit.path} cannot be read: {error}.", code=ErrorCode.FILE_ACCESS_ERROR) from error
 
 
 def _drift(edit: Edit, now: str | None) -> ToolError:

@@ -98,7 +98,13 @@ def describe_drift(drifts: Iterable[Drift]) -> list[str]:
         texts = by_kind.setdefault(drift.kind, [])
         if drift.text not in texts:
             texts.append(drift.text)
-    return [_listed(TITLES[kind], by_kind[kind]) for kind in TITLES if kind in by_kind]
+    listed = []
+    for kind in TITLES:
+        if found := by_kind.get(kind):
+            shown = [f"- {text}" for text in found[:MAX_SHOWN]]
+            more = [f"- … and {len(found) - MAX_SHOWN} more"] if len(found) > MAX_SHOWN else []
+            listed.append("\n".join([f"{TITLES[kind]}:", *shown, *more]))
+    return listed
 
 
 def check_drift(drifts: Sequence[Drift]) -> None:
@@ -107,12 +113,6 @@ def check_drift(drifts: Sequence[Drift]) -> None:
         drift_text = "\n".join(describe_drift(drifts))
         message = f"The recording no longer matches, and replay is strict.\n{drift_text}\nRecord it again."
         raise CellwrightError(ErrorCode.EXECUTION_ERROR, message)
-
-
-def _listed(title: str, texts: Sequence[str]) -> str:
-    shown = [f"- {text}" for text in texts[:MAX_SHOWN]]
-    more = [f"- … and {len(texts) - MAX_SHOWN} more"] if len(texts) > MAX_SHOWN else []
-    return "\n".join([f"{title}:", *shown, *more])
 
 
 def recorded_id(tool_use_id: str) -> str:
@@ -225,18 +225,14 @@ def later_states(turns: Iterable[RecordedTurn], project: Path) -> dict[CallKey, 
         for name, state in turn.files:
             _add(states, real_path(name), state)
         for call in reversed(turn.calls):
-            own = _states_of_call(call, project)
+            own = [(edit.path, edit.after) for edit in edits_of(call.display, project)]
+            if (cell := cell_place(call.display, project)) is not None and call.display is not None:
+                own.append((cell, call.display["cell_sha256"].get("after")))  # None: deleted
+            own += [(real_path(path), state) for path, state in call.files]
             later[turn.key, turn.ordinal, call.tool_use_id] = {path: states.get(path, frozenset()) for path, _ in own}
             for path, state in own:
                 _add(states, path, state)
     return later
-
-
-def _states_of_call(call: RecordedCall, project: Path) -> list[tuple[Path, str | None]]:
-    edits = [(edit.path, edit.after) for edit in edits_of(call.display, project)]
-    if (cell := cell_place(call.display, project)) is not None and call.display is not None:
-        edits.append((cell, call.display["cell_sha256"].get("after")))  # None: deleted
-    return [*edits, *((real_path(path), state) for path, state in call.files)]
 
 
 def cell_place(display: Mapping[str, Any] | None, project: Path) -> Path | None:

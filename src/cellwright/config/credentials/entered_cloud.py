@@ -120,14 +120,14 @@ def forms() -> list[dict[str, Any]]:
             ],
             "credential": cloud.credential,
             "key": bool(cloud.key),
-            "settings": [*([f"{cloud.switch}=1"] if cloud.switch else []), *_variables(cloud)],
+            "settings": [
+                *([f"{cloud.switch}=1"] if cloud.switch else []),
+                *(each.variable for each in cloud.fields if not each.optional),
+                *([cloud.key] if cloud.key else []),
+            ],
         }
         for cloud in CLOUDS
     ]
-
-
-def _variables(cloud: Cloud) -> list[str]:
-    return [*(each.variable for each in cloud.fields if not each.optional), *([cloud.key] if cloud.key else [])]
 
 
 async def try_and_keep_cloud(

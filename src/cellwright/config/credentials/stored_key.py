@@ -55,15 +55,12 @@ def with_helpers_key(environ: Mapping[str, str], command: str | None) -> Mapping
         return environ
     with _running:  # two threads that need it at once: the command asks for a password once
         made, key = _keys.get(command, (0.0, ""))
-        if not key or time.monotonic() - made > _lifetime_seconds(environ):
+        text = environ.get(LIFETIME_NAME, "")
+        lifetime_ms = int(text) if text.isascii() and text.isdigit() else 300_000
+        if not key or time.monotonic() - made > lifetime_ms / 1000:
             key = _run_helper(command, environ)
             _keys[command] = (time.monotonic(), key)
     return {**environ, "ANTHROPIC_API_KEY": key}
-
-
-def _lifetime_seconds(environ: Mapping[str, str]) -> float:
-    text = environ.get(LIFETIME_NAME, "")
-    return (int(text) if text.isascii() and text.isdigit() else 300_000) / 1000
 
 
 def _run_helper(command: str, environ: Mapping[str, str]) -> str:
@@ -161,18 +158,18 @@ def _note_before() -> Note | None:
 
 def kept_source(environ: Mapping[str, str], *, own_credentials: bool = True) -> Place | None:
     """The place of the key that counts with `environ`; None where what stands there goes before it, or none is kept."""
-    if not own_credentials or not _has_room_for_key(environ):
+    if not own_credentials:
+        return None
+    # nothing in `environ` may go before a key that was kept
+    given = source_of_credential(environ)
+    if given == _FOUNDRY:
+        has_room = not environ.get(_FOUNDRY_KEY)
+    else:
+        has_room = given is None or (given == "the SDK's sign-in" and not any(environ.get(name) for name in _ON_DISK))
+    if not has_room:
         return None
     note = _note_before()
     return note.place if note is not None and note.base_url == address_of(environ) else None
-
-
-def _has_room_for_key(environ: Mapping[str, str]) -> bool:
-    """Return whether nothing in `environ` goes before a key that was kept."""
-    given = source_of_credential(environ)
-    if given == _FOUNDRY:
-        return not environ.get(_FOUNDRY_KEY)
-    return given is None or (given == "the SDK's sign-in" and not any(environ.get(name) for name in _ON_DISK))
 
 
 def with_key(environ: Mapping[str, str], helper: str | None, *, own_credentials: bool = True) -> Mapping[str, str]:

@@ -42,7 +42,7 @@ from cellwright.sessions.session import Session
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
-    import httpx2
+    pass
 
 
 MAX_BYTES = 1_000_000
@@ -80,14 +80,12 @@ class HttpBounds(Struct, frozen=True):
 
 async def send(hook: HttpHook, event: str, fields: Mapping[str, Any], bounds: HttpBounds) -> HookResult:
     """Send the event and read the answer. Never raises but for a cancellation."""
-    import httpx2  # 60 ms, which only who has such a hook pays for
-
     try:
         check_url(hook.url, bounds.allowed_urls)
         status, body = await _posted(hook.url, _headers(hook, bounds), fields)
     except HookAddressRefused as problem:
         return failed(hook, event, str(problem))
-    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError, OSError, ValueError) as error:
+    except (OSError, ValueError) as error:
         return failed(hook, event, f"could not be reached ({type(error).__name__})")
     if withheld := withheld_secrets(hook, bounds.environ):
         names = ", ".join(withheld)
@@ -180,22 +178,23 @@ def _headers(hook: HttpHook, bounds: HttpBounds) -> dict[str, str]:
 
 async def _posted(url: str, headers: Mapping[str, str], fields: Mapping[str, Any]) -> tuple[int, bytes]:
     body = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
-    # making a client reads the certificates, which takes its time
-    client = await asyncio.to_thread(_client, url)
-    async with client, client.stream("POST", url, content=body, headers=dict(headers)) as response:
-        taken = bytearray()
-        async for chunk in response.aiter_bytes():
-            taken += chunk
-            if len(taken) > MAX_BYTES:
-                raise HookAddressRefused(f"answered with more than {MAX_BYTES:,} bytes")
-        return response.status_code, bytes(taken)
-
-
-def _client(url: str) -> httpx2.AsyncClient:
-    import httpx2
+    import httpx2  # 60 ms, which only who has such a hook pays for
 
     plain = url.startswith("http://") and not any(name.lower().endswith("_proxy") for name in os.environ)
-    return httpx2.AsyncClient(follow_redirects=False, timeout=None, verify=not plain)
+    try:
+        # making a client reads the certificates, which takes its time
+        client = await asyncio.to_thread(
+            lambda: httpx2.AsyncClient(follow_redirects=False, timeout=None, verify=not plain)
+        )
+        async with client, client.stream("POST", url, content=body, headers=dict(headers)) as response:
+            taken = bytearray()
+            async for chunk in response.aiter_bytes():
+                taken += chunk
+                if len(taken) > MAX_BYTES:
+                    raise HookAddressRefused(f"answered with more than {MAX_BYTES:,} bytes")
+            return response.status_code, bytes(taken)
+    except (httpx2.HTTPError, httpx2.InvalidURL, httpx2.StreamError) as error:
+        raise HookAddressRefused(f"could not be reached ({type(error).__name__})") from error
 
 
 async def call_tool(hook: McpToolHook, event: str, fields: Mapping[str, Any], call: CallMcpTool | None) -> HookResult:
@@ -242,7 +241,8 @@ async def ask_model(
     if run is None:
         return failed(hook, event, "has no model to ask outside of a run")
     model = hook.model or small_model
-    prompt = _prompt(hook, fields)
+    told = json.dumps(fields, ensure_ascii=False, default=str)
+    prompt = hook.prompt.replace("$ARGUMENTS", told) if "$ARGUMENTS" in hook.prompt else f"{hook.prompt}\n\n{told}"
     if not hook.looks and not _affordable(prompt, model, run.budget_left()):
         return failed(hook, event, f"was not asked: {model} could cost more than the budget has left")
     try:
@@ -271,11 +271,6 @@ def read_verdict(hook: ModelHook, event: str, text: str) -> HookResult:
     if event in _ENDING and not hook.feeds_back:
         return replace(blocked(event, reason), stop=reason)
     return blocked(event, reason)
-
-
-def _prompt(hook: ModelHook, fields: Mapping[str, Any]) -> str:
-    event = json.dumps(fields, ensure_ascii=False, default=str)
-    return hook.prompt.replace("$ARGUMENTS", event) if "$ARGUMENTS" in hook.prompt else f"{hook.prompt}\n\n{event}"
 
 
 def _affordable(prompt: str, model: str, left: float | None) -> bool:

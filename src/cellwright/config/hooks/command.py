@@ -121,7 +121,9 @@ async def run_command(
     """Run the hook, within `confinement` where that is given, and read its answer. Never raises but for a cancellation."""
     own = {name: value for name, value in hook.variables if name.isidentifier()}  # the others stand for texts in `args`
     environ = {**_environment(fields, environment), **own}
-    folder = _folder(fields, environment)
+    folder = Path(str(fields.get("cwd") or environment.project))
+    if not os.path.isdir(folder):  # noqa: PTH112  a folder may be gone by now
+        folder = environment.project
     try:
         source = json.dumps(fields, ensure_ascii=False, default=str).encode("utf-8", "replace")
         with export_file(event) as file:
@@ -178,14 +180,11 @@ def read_end(hook: CommandHook, event: str, ended: HookExit) -> HookResult:
         return _read(hook, event, printed, cut=ended.cut, plain=ended.output, errors=ended.errors)
     lines = complaint.splitlines() or ["it wrote nothing to stderr"]
     complaint_line = lines[-1] if lines[0].startswith("Traceback") else lines[0]
-    return failed(hook, event, f"{_end_in_words(ended.code)}: {complaint_line}")
-
-
-def _end_in_words(code: int) -> str:
     try:
-        return f"was ended by {signal.Signals(-code).name}"
+        end = f"was ended by {signal.Signals(-ended.code).name}"
     except ValueError:
-        return f"exited with {code}"
+        end = f"exited with {ended.code}"
+    return failed(hook, event, f"{end}: {complaint_line}")
 
 
 def read_output(hook: HookEntry, event: str, output: str) -> HookResult:
@@ -284,8 +283,3 @@ def _environment(fields: Mapping[str, Any], environment: HookEnvironment) -> dic
     levels = {name: value.get("level") for name, value in fields.items() if isinstance(value, Mapping)}
     chosen = {name: value for name, value in environment_of(levels).items() if value}
     return {**child_environment(environ), _PROJECT: str(environment.project), **chosen}
-
-
-def _folder(fields: Mapping[str, Any], environment: HookEnvironment) -> Path:
-    folder = Path(str(fields.get("cwd") or environment.project))
-    return folder if os.path.isdir(folder) else environment.project  # noqa: PTH112  a folder may be gone by now

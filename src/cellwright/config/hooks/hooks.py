@@ -72,12 +72,6 @@ def _asking(rule: str, cwd: str) -> PermissionPolicy:
     return PermissionPolicy(mode="bypassPermissions", deny=(rule,), roots=(cwd,), cwd=cwd)
 
 
-def _tool_of(fields: Mapping[str, Any], run: HookRun | None) -> Tool | None:
-    """The tool that an event is about."""
-    name = fields.get("tool_name")
-    return next((tool for tool in run.agent.tools if tool.name == name), None) if run is not None else None
-
-
 def as_documented(fields: Mapping[str, Any], tool: Tool | None) -> Mapping[str, Any]:
     """The event's input, in which the path of a file tool's call is absolute."""
     tool_input = fields.get("tool_input")
@@ -228,12 +222,15 @@ class SettingsHooks(Struct):
         return event in self.by_event
 
     async def fire(self, event: str, fields: Mapping[str, Any], run: HookRun | None) -> HookResult:
-        tool = _tool_of(fields, run)
+        tools = () if run is None else run.agent.tools
+        tool = next((tool for tool in tools if tool.name == fields.get("tool_name")), None)
         fields = as_documented(fields, tool)
         if event == "SessionStart":
             self.environment.exported.clear()
         calls = []
-        for entry in _distinct(self._concerned(event, fields, tool)):
+        # without those that say the same as an earlier one
+        concerned = reversed(list(self._concerned(event, fields, tool)))
+        for entry in list({entry.identity: entry for entry in concerned}.values())[::-1]:
             if isinstance(entry, CommandHook) and entry.in_background:
                 task = asyncio.get_running_loop().create_task(self._in_background(entry, event, fields))
                 self._background.add(task)
@@ -280,9 +277,13 @@ class SettingsHooks(Struct):
             run.emit(Notice(entry.status) if call is None else ToolProgress(str(call), message=entry.status))
         try:
             async with asyncio.timeout(entry.seconds):
-                return _once(await self._run_entry(entry, event, fields, run), fields)
+                result = await self._run_entry(entry, event, fields, run)
         except TimeoutError:
             return failed(entry, event, f"did not answer within {entry.seconds:g} s, its timeout, and was ended")
+        # an answer that cannot be understood keeps a run from ending once, and not again and again
+        if result.unread and fields.get("stop_hook_active") is True:
+            return replace(result, block=False, reason="")
+        return result
 
     async def _run_entry(
         self, entry: HookEntry, event: str, fields: Mapping[str, Any], run: HookRun | None
@@ -340,15 +341,3 @@ def _withheld(entry: HookEntry, event: str, files: Sequence[str]) -> HookResult:
     if event == "PreToolUse" and not result.behavior:
         return replace(result, behavior="ask", reason=f"A hook could not check this call: {listed} changed.")
     return result
-
-
-def _once(result: HookResult, fields: Mapping[str, Any]) -> HookResult:
-    """`result`, but an answer that cannot be understood keeps a run from ending once, and not again and again."""
-    if result.unread and fields.get("stop_hook_active") is True:
-        return replace(result, block=False, reason="")
-    return result
-
-
-def _distinct(entries: Iterator[HookEntry]) -> list[HookEntry]:
-    """The entries without those that say the same as an earlier one."""
-    return list({entry.identity: entry for entry in reversed(list(entries))}.values())[::-1]

@@ -179,12 +179,10 @@ def read_written(value: Mapping[str, Any], *, strict: bool = False) -> WrittenSe
         "always_load": value.get("alwaysLoad") is True,
     }
     if transport == "stdio":
-        return WrittenServer(
-            **common,
-            command=_text(value, "command"),
-            args=tuple(_texts(value, "args")),
-            env=_members(value, "env"),
-        )
+        command, args = _text(value, "command"), value.get("args", [])
+        if not isinstance(args, list) or not all(isinstance(each, str) and "\0" not in each for each in args):
+            raise BadEntry("has `args` that are no list of texts")
+        return WrittenServer(**common, command=command, args=tuple(args), env=_members(value, "env"))
     return WrittenServer(
         **common,
         url=_text(value, "url"),
@@ -343,13 +341,6 @@ def _text(value: Mapping[str, Any], key: str) -> str:
     return text
 
 
-def _texts(value: Mapping[str, Any], key: str) -> list[str]:
-    listed = value.get(key, [])
-    if not isinstance(listed, list) or not all(isinstance(each, str) and "\0" not in each for each in listed):
-        raise BadEntry(f"has `{key}` that are no list of texts")
-    return listed
-
-
 def _members(value: Mapping[str, Any], key: str) -> Mapping[str, str]:
     members: Any = value.get(key, {})
     fits = isinstance(members, Mapping) and all(
@@ -501,16 +492,14 @@ def refusal(entry: ServerEntry, mcp: McpSettings) -> str:
         return "`disabledMcpjsonServers` switches it off"
     if any(_matches(rule, entry) for rule in mcp.denied):
         return "`deniedMcpServers` forbids it"
-    if mcp.allowed is None or _is_allowed(entry, mcp.allowed):
+    if mcp.allowed is None:
+        return ""
+    # by its command or address where any rule names such, else by its name: a name is easily taken
+    key = "serverCommand" if entry.transport == "stdio" else "serverUrl"
+    stricter = [rule for rule in mcp.allowed if isinstance(rule, Mapping) and key in rule]
+    if any(_matches(rule, entry) for rule in stricter or mcp.allowed):
         return ""
     return "it is not among the administrator's `allowedMcpServers`"
-
-
-def _is_allowed(entry: ServerEntry, allowed: Sequence[Any]) -> bool:
-    """By its command or address where any rule names such, else by its name: a name is easily taken."""
-    key = "serverCommand" if entry.transport == "stdio" else "serverUrl"
-    stricter = [rule for rule in allowed if isinstance(rule, Mapping) and key in rule]
-    return any(_matches(rule, entry) for rule in stricter or allowed)
 
 
 def _matches(rule: object, entry: ServerEntry) -> bool:

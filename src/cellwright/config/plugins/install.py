@@ -89,7 +89,10 @@ class PluginInstaller(Struct, frozen=True):
         if at and NAME.fullmatch(name) and NAME.fullmatch(marketplace):
             raise _wrong(f"Marketplace {marketplace} was not found. /plugin marketplace add PLACE adds one.")
         source = parse_source(words, self.cwd)
-        return await self._offer(source, store.LOCAL, {**source.record, "listed": {"name": _last_name(source)}})
+        # for a plugin that does not name itself
+        last = re.split(r"[/\\:]", source.shown.partition("#")[0].rstrip("/"))[-1].removesuffix(".git")
+        last = re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-._") or "plugin"
+        return await self._offer(source, store.LOCAL, {**source.record, "listed": {"name": last}})
 
     async def offer_update(self, plugin_id: str) -> PluginOffer:
         """Fetch what there is now of an installed plugin. Raises CellwrightError."""
@@ -309,12 +312,6 @@ def _documents(place: Path) -> Iterator[Path]:
     for file in sorted(place.rglob("*.md")):
         if file.name == "SKILL.md" or "SKILL.md" not in {each.name for each in file.parent.iterdir()}:
             yield file
-
-
-def _last_name(source: PluginSource) -> str:
-    """The name of a plugin that does not name itself."""
-    last = re.split(r"[/\\:]", source.shown.partition("#")[0].rstrip("/"))[-1].removesuffix(".git")
-    return re.sub(r"[^A-Za-z0-9._-]+", "-", last).strip("-._") or "plugin"
 
 
 def _staging_folder() -> Path:

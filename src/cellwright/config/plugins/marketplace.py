@@ -73,16 +73,13 @@ async def _clone(source: PluginSource, checkout: Path, environ: Mapping[str, str
             ("init", "--quiet"),
             ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-recurse-submodules", "--no-write-fetch-head"),
         ):
-            words = arguments if arguments[0] == "init" else (*arguments, "--", source.url, _refspec(source.ref))
+            fetched = f"{source.ref or 'HEAD'}:refs/cellwright/fetched"
+            words = arguments if arguments[0] == "init" else (*arguments, "--", source.url, fetched)
             await _run(git, source, *words)
         await _run(git, source, "checkout", "--quiet", "--detach", "refs/cellwright/fetched")
         return (await _run(git, source, "rev-parse", "HEAD")).strip()
     except ToolError as error:
         raise CellwrightError(error.code, error.message) from None
-
-
-def _refspec(ref: str) -> str:
-    return f"{ref or 'HEAD'}:refs/cellwright/fetched"
 
 
 async def _run(git: Any, source: PluginSource, *arguments: str) -> str:

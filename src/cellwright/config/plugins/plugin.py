@@ -114,6 +114,7 @@ def read_plugin(
     options = read_options(said.get("userConfig"), problems)
     answers = None if configs is None else answers_of(plugin_id, options, configs)
     reading = _Reading(root, name, data / plugin_id, said, answers, problems)
+    wanted = [option.words for option in options if option.required and option.name not in (answers or {})]
     plugin = Plugin(
         id=plugin_id,
         name=name,
@@ -134,7 +135,7 @@ def read_plugin(
         problems=(
             *problems,
             *(f"its {what} have no use here" for key, what in _NOT_USED.items() if said.get(key)),
-            *_unanswered(options, answers),
+            *([f"it needs {', '.join(wanted)}: {CONFIGURE}"] if wanted and answers is not None else []),
         ),
     )
     brings = (
@@ -144,13 +145,6 @@ def read_plugin(
     if manifest is None and not any(brings):
         raise _invalid(root, f"there is no {MANIFEST}, and nothing that a plugin could bring")
     return plugin
-
-
-def _unanswered(options: Sequence[PluginOption], answers: Mapping[str, str] | None) -> Iterator[str]:
-    """Say what the plugin still has to be told."""
-    wanted = [option.words for option in options if option.required and option.name not in (answers or {})]
-    if wanted and answers is not None:
-        yield f"it needs {', '.join(wanted)}: {CONFIGURE}"
 
 
 class _Reading(Struct):

@@ -305,10 +305,8 @@ def _problem(known: Key, path: tuple[str, ...], value: Any) -> str:
     wrong = next((expected for each in values if (expected := known.check(each))), "")
     if wrong:
         return f"`{'.'.join(path)}` is {wrong}."
-    return _rule_problem(known, values) if known.name in _RULES else ""
-
-
-def _rule_problem(known: Key, values: Sequence[Any]) -> str:
+    if known.name not in _RULES:
+        return ""
     return next((problem for value in values if (problem := rule_problem(known.path[-1], value))), "")
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -245,7 +245,11 @@ def merge(entries: Iterable[SettingsEntry]) -> Merged:
     merged = Merged()
     for path, found in by_path.items():
         kept = _counting(path, found)
-        if _put(merged.values, path, _value_of(kept)):
+        if kept[-1].element or kept[-1].value == []:
+            value: Any = list({_text(entry.value): entry.value for entry in kept if entry.element}.values())
+        else:
+            value = kept[-1].value
+        if _put(merged.values, path, value):
             merged.entries[path] = tuple(kept)
     return merged
 
@@ -268,12 +272,6 @@ def _counting(path: tuple[str, ...], found: list[SettingsEntry]) -> list[Setting
 
 def _text(value: Any) -> str:
     return json.dumps(value, sort_keys=True)
-
-
-def _value_of(entries: Sequence[SettingsEntry]) -> Any:
-    if not (entries[-1].element or entries[-1].value == []):
-        return entries[-1].value
-    return list({_text(entry.value): entry.value for entry in entries if entry.element}.values())
 
 
 def _put(values: dict[str, Any], path: tuple[str, ...], value: Any) -> bool:

@@ -81,10 +81,6 @@ def _amount(text: str, most: float, what: str) -> float:
     return number
 
 
-def _parts(text: str) -> tuple[str, ...]:
-    return tuple(part for part in text.replace(",", " ").split() if part)
-
-
 def _is_text(value: Any) -> bool:
     return isinstance(value, str)
 
@@ -456,7 +452,7 @@ OPTIONS: tuple[Option, ...] = (
         "the only tools",
         Kind(
             "Sequence[Tool | str]",
-            _parts,
+            lambda text: tuple(text.replace(",", " ").split()),
             # a `Tool` is not imported for that: the tools themselves are held to it where they are used
             lambda value: _is_list_of(value, object),
             "a list of tools (`@cellwright.tool` makes one of a function) and names of built-in ones",

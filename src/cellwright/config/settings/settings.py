@@ -293,6 +293,13 @@ _COMMON = tuple(option for option in OPTIONS if option.run_field in CommonOption
 def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
     """Collect values passed on as they stand, by the names of the fields of `Settings`, without what is not set."""
     value = merged.value
+    marketplaces = value("extraKnownMarketplaces")
+    if marketplaces is not None:
+        marketplaces = {name: marketplace["source"] for name, marketplace in marketplaces.items()}
+    # the words with which commits and pull requests are to name Claude; none where nobody says
+    attribution = {name: value("attribution", name) for name in ("commit", "pr")}
+    if all(text is None for text in attribution.values()) and value("includeCoAuthoredBy") is False:
+        attribution = dict.fromkeys(attribution, "")
     memory = value("autoMemoryDirectory")
     waiting, plans, log = value("askUserQuestionTimeout"), value("plansDirectory"), value("cellwright", "toolLog")
     found = {
@@ -316,12 +323,12 @@ def _plain_values(merged: Merged, reading: SettingsSources) -> dict[str, Any]:
         "always_thinking": value("alwaysThinkingEnabled"),
         "show_thinking": value("showThinkingSummaries"),
         "fallback_models": _texts(value("fallbackModel")),
-        **_attribution(merged),
+        **{f"attribution_{name}": text for name, text in attribution.items() if text is not None},
         "claude_md_excludes": _texts(value("claudeMdExcludes")),
         "skill_overrides": value("skillOverrides"),
         "enabled_plugins": value("enabledPlugins"),
         "plugin_configs": value("pluginConfigs"),
-        "known_marketplaces": _marketplaces(value("extraKnownMarketplaces")),
+        "known_marketplaces": marketplaces,
         "allowed_marketplaces": _entries(value("strictKnownMarketplaces")),
         "blocked_marketplaces": _entries(value("blockedMarketplaces")),
         "disable_skill_shell_execution": _any(merged, "disableSkillShellExecution", expected=True),
@@ -372,10 +379,6 @@ def _entries(values: list[Any] | None) -> tuple[Any, ...] | None:
     return None if values is None else tuple(values)
 
 
-def _marketplaces(values: Mapping[str, Mapping[str, Any]] | None) -> Mapping[str, Mapping[str, Any]] | None:
-    return None if values is None else {name: value["source"] for name, value in values.items()}
-
-
 def _listed(merged: Merged, name: str) -> list[SettingsEntry]:
     return [entry for entry in merged.entries.get(("permissions", name), ()) if entry.element]
 
@@ -391,28 +394,20 @@ def _lowest(merged: Merged, key: str, order: Sequence[str]) -> str | None:
     return min(named, key=order.index, default=None)
 
 
-def _attribution(merged: Merged) -> dict[str, str]:
-    """The words with which commits and pull requests are to name Claude, by the names of fields; none where nobody says."""
-    given = {name: merged.value("attribution", name) for name in ("commit", "pr")}
-    if all(text is None for text in given.values()) and merged.value("includeCoAuthoredBy") is False:
-        given = dict.fromkeys(given, "")
-    return {f"attribution_{name}": text for name, text in given.items() if text is not None}
-
-
 def _mcp(merged: Merged) -> McpSettings:
     value = merged.value
-    allowed = value("allowedMcpServers")
+    allowed, denied = value("allowedMcpServers"), value("deniedMcpServers")
+    if denied is None:
+        denied = ()
+    elif not isinstance(denied, list):
+        denied = (denied,)
     return McpSettings(
         allowed=None if allowed is None else tuple(allowed) if isinstance(allowed, list) else (),
-        denied=tuple(_as_list(value("deniedMcpServers"))),
+        denied=tuple(denied),
         enabled_project_servers=tuple(value("enabledMcpjsonServers") or ()),
         disabled_project_servers=tuple(value("disabledMcpjsonServers") or ()),
         enables_all_of_project=value("enableAllProjectMcpServers") is True,
     )
-
-
-def _as_list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else [] if value is None else [value]
 
 
 def _hooks(merged: Merged) -> tuple[HooksSource, ...]:
@@ -610,14 +605,12 @@ def tool_is_allowed(name: str, settings: Settings) -> bool:
     if any(fnmatchcase(name, own_tool_name(pattern)) for pattern in settings.denied_tools):
         return False
     allowed_servers = settings.allowed_mcp_servers
-    if name.startswith(_MCP) and allowed_servers is not None and not set(_servers(name)) <= set(allowed_servers):
-        return False
+    if name.startswith(_MCP) and allowed_servers is not None:
+        # every server that the tool may be of: `mcp__a__b__c` may be `c` of `a__b`, or `b__c` of `a`
+        parts = name.removeprefix(_MCP).split("__")
+        servers = {"__".join(parts[:count]) for count in range(1, max(len(parts), 2))}
+        if not servers <= set(allowed_servers):
+            return False
     return settings.allowed_tools is None or any(
         fnmatchcase(name, own_tool_name(each)) for each in settings.allowed_tools
     )
-
-
-def _servers(name: str) -> list[str]:
-    """Every server that the tool may be of: `mcp__a__b__c` may be `c` of `a__b`, or `b__c` of `a`."""
-    parts = name.removeprefix(_MCP).split("__")
-    return ["__".join(parts[:count]) for count in range(1, max(len(parts), 2))]

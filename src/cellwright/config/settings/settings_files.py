@@ -233,14 +233,13 @@ class WatchedFiles:
         time_step_ns: int = TIME_STEP_NS,
     ) -> None:
         self._cwd, self._environ, self._managed = cwd, environ, managed
-        self._search = KeptSearch(self._watched, self._places, time_step_ns=time_step_ns)
+        self._search = KeptSearch(
+            lambda _users: watched_files(cwd, environ, managed), self._places, time_step_ns=time_step_ns
+        )
 
     def find(self) -> list[Path]:
         """The files and folders as they are now."""
         return self._search.find((self._environ.get("HOME"), self._environ.get("CLAUDE_CONFIG_DIR")))
-
-    def _watched(self, _users: object) -> list[Path]:
-        return watched_files(self._cwd, self._environ, self._managed)
 
     def _places(self, _users: object) -> Iterator[str]:
         cwd = self._cwd.absolute()

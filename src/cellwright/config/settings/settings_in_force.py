@@ -389,7 +389,12 @@ class SettingsInForce:
             self._mode_chosen()
 
     def _keep_unloaded(self, before: Settings) -> None:
-        kept = {field: getattr(before, field) for key, field in NOT_RELOADED.items() if self._is_files(before, key)}
+        kept = {}
+        for key, field in NOT_RELOADED.items():
+            origins = (*before.origins(key)[-1:], *self.settings.origins(key)[-1:])
+            # what files alone said before and say now: what the user says in the kernel counts at once
+            if all(origin.scope not in ("config", "environment", "options") for origin in origins):
+                kept[field] = getattr(before, field)
         self.settings = replace(self.settings, **kept)
 
     def run_ends(self, *, goes_on: bool = False) -> None:
@@ -409,7 +414,9 @@ class SettingsInForce:
 
     def question(self) -> TrustQuestion | None:
         """Return what the user has to be asked before the next run; None when nothing is open."""
-        new, lost = ([entry for id_, entry in held.items() if id_ not in self._declined] for held in self._held)
+        new, lost = (
+            [entry for id_, entry in held.items() if id_ not in self._declined] for held in (self._suspects, self._lost)
+        )
         if new or lost:
             return _run_question(new, lost)
         for gate in ("trust", "confirm"):
@@ -444,15 +451,6 @@ class SettingsInForce:
         """Keep allow rules for this project, as the user said in a question. Raises CellwrightError."""
         save_allow_rules(self._reading.project, rules, self.environ)
         self._saved_rules.update(rules)
-
-    def _is_files(self, before: Settings, key: str) -> bool:
-        """Return whether files alone said `key`, before and now: what the user says in the kernel counts at once."""
-        origins = (*before.origins(key)[-1:], *self.settings.origins(key)[-1:])
-        return all(origin.scope not in ("config", "environment", "options") for origin in origins)
-
-    @property
-    def _held(self) -> tuple[dict[str, SettingsEntry], dict[str, SettingsEntry]]:
-        return self._suspects, self._lost
 
     def _sign(self, files: Sequence[Path] = ()) -> tuple[object, ...]:
         self._watched = files = files or (*self._watched_files.find(), *self._script_places, trust_file())
@@ -514,7 +512,9 @@ class SettingsInForce:
                 self._scripts_of_lost = {**trust.scripts, **self._scripts_of_lost}
         if self._suspects or self._lost:
             with contextlib.suppress(CellwrightError):  # it holds in this process all the same
-                add_to_quarantine(self._suspects, [entry for entry in self._lost.values() if _is_kept(entry)])
+                # what runs or is passed on may hold a secret, and nothing of that is written down
+                lost = [entry for entry in self._lost.values() if tightens(entry) or entry.path in _RESTRICTING]
+                add_to_quarantine(self._suspects, lost)
 
     def _restore_quarantine(self) -> None:
         """Hold back in this process, too, what an earlier one held back and nobody has answered for."""
@@ -528,11 +528,6 @@ class SettingsInForce:
         return (
             entry.path == ("permissions", "allow") and entry.value in self._saved_rules and entry.layer.scope == "local"
         )
-
-
-def _is_kept(entry: SettingsEntry) -> bool:
-    # what runs or is passed on may hold a secret, and nothing of that is written down
-    return tightens(entry) or entry.path in _RESTRICTING
 
 
 def _folder_question(trust: Trust, items: Sequence[Item]) -> TrustQuestion:

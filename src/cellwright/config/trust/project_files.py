@@ -35,6 +35,10 @@ from cellwright.permissions.shell.conservative_parse import parse_conservatively
 from cellwright.permissions.shell.reading import Token, Unreadable, read_tokens
 from cellwright.text import lazy_pattern
 
+if sys.platform != "win32":
+    import grp
+    import pwd
+
 _PASSED_ON = ("HOME", "PATH", "XDG_CONFIG_HOME", "SYSTEMROOT", "USERPROFILE", "TMPDIR")
 
 _OTHER_HISTORIES = (".hg", ".svn", ".bzr", ".jj", ".sl", "_darcs", ".fslckout", "_FOSSIL_")
@@ -117,7 +121,10 @@ def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
     """
     if not os.path.lexists(project / ".git"):
         return False
-    git = shutil.which("git", path=_absolute_only(environ.get("PATH", os.defpath)))
+    # an empty or relative entry would find a `git` that the folder brings along
+    entries = environ.get("PATH", os.defpath).split(os.pathsep)
+    absolute = os.pathsep.join(entry for entry in entries if os.path.isabs(entry))  # noqa: PTH117
+    git = shutil.which("git", path=absolute)
     if git is None:
         return True
     within = file.relative_to(project)
@@ -141,11 +148,6 @@ def is_tracked(project: Path, file: Path, environ: Mapping[str, str]) -> bool:
     known, below = {place.casefold() for place in places}, f"{places[0].casefold()}/"
     names = [os.fsdecode(name).casefold() for name in done.stdout.split(b"\0")]
     return done.returncode != 0 or any(name in known or name.startswith(below) for name in names)
-
-
-def _absolute_only(search_path: str) -> str:
-    # an empty or relative entry would find a `git` that the folder brings along
-    return os.pathsep.join(entry for entry in search_path.split(os.pathsep) if os.path.isabs(entry))  # noqa: PTH117
 
 
 def carried_by(project: Path, file: Path, environ: Mapping[str, str]) -> str:
@@ -219,9 +221,6 @@ def _is_private_group(gid: int) -> bool:
     """Return whether the group is the user's alone, as many systems make one for each user."""
     if sys.platform == "win32":
         return False
-    import grp  # POSIX only, and needed for group-writable files only
-    import pwd
-
     try:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
     except KeyError:
@@ -274,7 +273,8 @@ def _places(texts: tuple[str, ...], project: str, folders: tuple[str, ...]) -> l
             for place in _candidates(word, base, project):
                 if os.path.isdir(place):  # noqa: PTH112
                     found.update(dict.fromkeys(f"{place}/{name}" for name in _IN_FOLDER))
-                elif _may_be_file(word) or os.path.lexists(place):
+                # a word that looks like the name of a file may be one that comes later
+                elif "/" in word or os.path.splitext(word)[1] or os.path.lexists(place):  # noqa: PTH122
                     found[place] = None
         if len(found) > MAX_PLACES:
             break
@@ -305,11 +305,6 @@ def _is_wild(word: str) -> bool:
     return sum(any(each in part for each in "*?[") for part in word.split("/")) > MAX_WILDCARDS
 
 
-def _may_be_file(word: str) -> bool:
-    """Return whether a word looks like the name of a file that may come later."""
-    return "/" in word or bool(os.path.splitext(word)[1])  # noqa: PTH122
-
-
 @functools.lru_cache(maxsize=256)
 def _words(texts: tuple[str, ...]) -> tuple[str, ...]:
     found: dict[str, None] = {}
@@ -332,7 +327,10 @@ def _words_of(text: str, depth: int) -> Iterator[str]:
         for word in dict.fromkeys(_EDGES.split(text)):
             yield from dict.fromkeys((word, _with_folders(word)))
         return
-    for reading in dict.fromkeys((text, _with_values(text))):
+    values = {found["name"]: found["value"].strip("\"'") for found in _ASSIGNMENT.finditer(text)}
+    # the variables that it sets itself put in
+    filled = _USE.sub(lambda found: values.get(found["braced"] or found["bare"], found[0]), text) if values else text
+    for reading in dict.fromkeys((text, filled)):
         for word in dict.fromkeys((*_read(reading), *_EDGES.split(reading))):
             yield from dict.fromkeys((word, _with_folders(word)))
             if depth < _DEEPEST and word != reading and re.search(r"[\s;&|<>('\"`]", word):
@@ -353,14 +351,6 @@ def _token_words(tokens: Iterable[Token]) -> Iterator[str]:
             yield token.word.raw.strip("\"'")
         for inner in token.inner:
             yield from _token_words(inner)
-
-
-def _with_values(text: str) -> str:
-    """`text` with the variables that it sets itself put in."""
-    values = {found["name"]: found["value"].strip("\"'") for found in _ASSIGNMENT.finditer(text)}
-    if not values:
-        return text
-    return _USE.sub(lambda found: values.get(found["braced"] or found["bare"], found[0]), text)
 
 
 def _with_folders(word: str) -> str:

@@ -161,13 +161,24 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
     elif (trust is None or not trust.trusted) and items and trusted_by_claude_code(folder, environ):
         trust = _adopted(folder, items)
     trust = trust or FolderTrust()
-    items = tuple(_with_changes(item, trust) for item in items)
+    # with what they say of their files, if the user trusted these when they were others
+    items = tuple(
+        replace(item, text="\n".join([item.text, *changed_lines(before, item.files.digests)]))
+        if (before := trust.scripts.get(item.written)) is not None and not _counts(item, trust)
+        else item
+        for item in items
+    )
     rules = [(rule, item) for item in items if (rule := _local_rule(item)) is not None]
     if any(rule.layer.foreign and not _counts(item, trust) for rule, item in rules):
-        trust = replace(trust, rules=trust.rules | _rules_of_claude_code(folder, environ))
+        # what the user allowed in Claude Code here: `projects[folder].allowedTools` of `.claude.json`
+        records = _claude_codes_records(folder, environ)
+        trust = replace(trust, rules=trust.rules.union(*(texts(each.get("allowedTools")) for each in records)))
     waiting = tuple(item for item in items if not _counts(item, trust))
     kept_out = {item.entry.id for item in waiting if item.entry is not None}
-    kept_out |= {entry.id for entry in reading.entries if _never_counts(entry, trust)}
+    for entry in reading.entries:
+        gate = gate_of(entry)
+        if gate == "never" or (gate == "trust" and not trust.trusted and not _asks(entry)):
+            kept_out.add(entry.id)
     kept_out |= unreadable.keys()
     files = {item.file for item in waiting}
     notices = [*_notices(reading.entries), *(each for problems in unreadable.values() for each in problems)]
@@ -192,14 +203,6 @@ def judge(reading: SettingsSources, environ: Mapping[str, str], *, for_now: froz
 def trusted_as_it_is(reading: SettingsSources, environ: Mapping[str, str]) -> frozenset[str]:
     """The ids of what the folder brings along now and trust would let count."""
     return frozenset(item.id for item in _items(reading, environ)[0] if item.gate == "trust")
-
-
-def _with_changes(item: Item, trust: FolderTrust) -> Item:
-    """`item`, with what it says of its files if the user trusted it when they were others."""
-    before = trust.scripts.get(item.written)
-    if before is None or _counts(item, trust):
-        return item
-    return replace(item, text="\n".join([item.text, *changed_lines(before, item.files.digests)]))
 
 
 def changed_lines(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
@@ -276,12 +279,6 @@ def trusted_by_claude_code(folder: Path, environ: Mapping[str, str]) -> bool:
     return any(each.get("hasTrustDialogAccepted") is True for each in _claude_codes_records(folder, environ))
 
 
-def _rules_of_claude_code(folder: Path, environ: Mapping[str, str]) -> frozenset[str]:
-    """The rules that the user allowed in Claude Code here: `projects[folder].allowedTools` of `.claude.json`."""
-    records = _claude_codes_records(folder, environ)
-    return frozenset(rule for each in records for rule in texts(each.get("allowedTools")))
-
-
 def _claude_codes_records(folder: Path, environ: Mapping[str, str]) -> list[Mapping[str, Any]]:
     """Claude Code's own notes on `folder`; none from a file that the folder or another user may have written."""
     configured = environ.get("CLAUDE_CONFIG_DIR")
@@ -327,11 +324,6 @@ def _local_rule(item: Item) -> SettingsEntry | None:
     return entry if is_rule else None
 
 
-def _never_counts(entry: SettingsEntry, trust: FolderTrust) -> bool:
-    gate = gate_of(entry)
-    return gate == "never" or (gate == "trust" and not trust.trusted and not _asks(entry))
-
-
 def _items(reading: SettingsSources, environ: Mapping[str, str]) -> tuple[tuple[Item, ...], dict[str, list[str]]]:
     """List what waits for a word of the user's; then, by their ids, the entries that say nothing readable, and why."""
     unreadable = {
@@ -342,7 +334,11 @@ def _items(reading: SettingsSources, environ: Mapping[str, str]) -> tuple[tuple[
     found: list[Item] = []
     for entry in reading.entries:
         gate = gate_of(entry)
-        brings = entry.path == CONTAINER and _is_made_of_files(entry, reading.project)
+        brings = False
+        if entry.path == CONTAINER:
+            from cellwright.config.settings.container import brings_files_of
+
+            brings = brings_files_of(entry.value, reading.project, base_of(entry))
         if brings and gate == "open":
             gate = "trust"  # whoever names it, what the file says is the folder's word
         if entry.id not in unreadable and gate in ("trust", "confirm") and (brings or _asks(entry)):
@@ -453,16 +449,15 @@ def commands_of(events: Mapping[str, Sequence[Any]]) -> Iterator[str]:
 
 def rights_of(content: bytes, environ: Mapping[str, str], *, from_project: bool = True) -> tuple[list[str], list[str]]:
     """Describe what a skill's or an agent's front matter gives or runs, in lines; then the command lines among it."""
-    from cellwright.config.hooks.entries import HooksOrigin, described_hooks
-
     front_matter = read_front_matter(content.decode("utf-8", "replace"))
     values = front_matter.values
     lines = [f"{key}: {_text(values[key])}" for key in sorted(_GIVES_RIGHTS) if key in values and key != "hooks"]
     commands: list[str] = []
     if isinstance(hooks := values.get("hooks"), Mapping):
         events = {str(event): groups for event, groups in hooks.items() if isinstance(groups, list)}
-        origin = HooksOrigin(from_project=from_project, strict=True, secrets=frozenset(), of_component=True)
-        texts, problems = described_hooks(events, origin, environ)
+        texts, problems = _hooks_in_words(
+            events, environ, from_project=from_project, strict=True, secrets=frozenset(), of_component=True
+        )
         lines += [
             line for text in (*texts, *(f"left out: {exact(each)}" for each in problems)) for line in text.split("\n")
         ]
@@ -536,12 +531,6 @@ def describe(entry: SettingsEntry, environ: Mapping[str, str] | None = None) -> 
             return f"setting {exact(entry.key)} = {exact_json(value)}"
 
 
-def _is_made_of_files(entry: SettingsEntry, project: Path) -> bool:
-    from cellwright.config.settings.container import brings_files_of
-
-    return brings_files_of(entry.value, project, base_of(entry))
-
-
 def _described_container(entry: SettingsEntry) -> str:
     from cellwright.config.settings.container import container_setting
 
@@ -561,14 +550,22 @@ def _text(value: Any) -> str:
 
 
 def _described_hooks(entry: SettingsEntry, event: str, environ: Mapping[str, str]) -> str:
-    from cellwright.config.hooks.entries import HooksOrigin, described_hooks
-
     layer = entry.layer
     secrets = frozenset[str]() if layer.foreign or layer.scope == "project" else None
-    origin = HooksOrigin(from_project=layer.of_folder, strict=layer.of_folder, secrets=secrets)
-    texts, problems = described_hooks({event: [entry.value]}, origin, environ)
+    texts, problems = _hooks_in_words(
+        {event: [entry.value]}, environ, from_project=layer.of_folder, strict=layer.of_folder, secrets=secrets
+    )
     texts += [f"hook {exact(event)}: left out: {exact(each)}" for each in problems]
     return "\n".join(texts) or f"hook {exact(event)}: nothing"
+
+
+def _hooks_in_words(
+    events: Mapping[str, Sequence[Any]], environ: Mapping[str, str], **origin: Any
+) -> tuple[list[str], list[str]]:
+    """The hooks of `events`, and what is wrong with them; `origin` are the fields of their `HooksOrigin`."""
+    from cellwright.config.hooks.entries import HooksOrigin, described_hooks  # nobody without hooks waits for it
+
+    return described_hooks(events, HooksOrigin(**origin), environ)
 
 
 def _is_secret(name: str, value: Any, gate: Gate) -> bool:
@@ -582,10 +579,7 @@ def _is_secret(name: str, value: Any, gate: Gate) -> bool:
 def _notices(entries: Iterable[SettingsEntry]) -> Iterable[str]:
     for entry in entries:
         if gate_of(entry) == "never":
-            who = "the administrator's settings" if _only_managed(entry) else "~/.claude/settings.json"
+            key = _key_of(entry)
+            managed = key is not None and key.folder == "managed"
+            who = "the administrator's settings" if managed else "~/.claude/settings.json"
             yield f"{entry.layer.label}: `{entry.key}` counts for nothing there; only {who} can set it."
-
-
-def _only_managed(entry: SettingsEntry) -> bool:
-    key = _key_of(entry)
-    return key is not None and key.folder == "managed"

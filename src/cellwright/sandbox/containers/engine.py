@@ -193,7 +193,10 @@ def run_arguments(
             built += ["--tmpfs", f"{mount.target}:ro,mode=000,size=4k"]
             continue
         fields = ["type=bind", f"source={mount.source}", f"target={mount.target}"]
-        built += ["--mount", _csv([*fields, *([] if mount.writable else ["readonly"])])]
+        # fields may have a comma or a quote in them
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow([*fields, *([] if mount.writable else ["readonly"])])
+        built += ["--mount", line.getvalue()]
     for variable, value in container.variables:
         built += ["--env", f"{variable}={value}"]
     return [*built, "--stop-timeout", "1", "--entrypoint", "/bin/sh", image, "-c", _STAYS]
@@ -230,13 +233,6 @@ def _user(engine: Engine, container: Container) -> str:
 def is_root() -> bool:
     """Return whether commands of ours have all rights on this machine; on Windows nobody's have."""
     return sys.platform != "win32" and os.geteuid() == 0
-
-
-def _csv(fields: Sequence[str]) -> str:
-    """One value of `--mount`, whose fields may have a comma or a quote in them."""
-    line = io.StringIO()
-    csv.writer(line, lineterminator="").writerow(fields)
-    return line.getvalue()
 
 
 def rules_in_container(rules: SandboxRules, container: Container) -> SandboxRules:

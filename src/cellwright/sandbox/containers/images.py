@@ -113,7 +113,9 @@ class Making:
                     for part in raw.decode("utf-8", "replace").replace("\r", "\n").split("\n"):
                         if line := _CONTROL.sub("", part).strip():
                             lines.append(line)
-                            self._say(engine, arguments[0], line)
+                            if self._said is not None:
+                                shown = line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…"
+                                self._said(f"{engine.kind} {arguments[0]}: {shown}")
             code = process.wait()
         finally:
             too_late.cancel()
@@ -127,11 +129,6 @@ class Making:
             message = f"`{engine.kind} {arguments[0]}`: {lines[-1] if lines else f'exit code {code}'}"
             raise ConfinementError(message)
         return "\n".join(lines)
-
-    def _say(self, engine: Engine, what: str, line: str) -> None:
-        if self._said is not None:
-            shown = line if len(line) <= MOST_SHOWN else f"{line[: MOST_SHOWN - 1]}…"
-            self._said(f"{engine.kind} {what}: {shown}")
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -309,8 +306,14 @@ def _unpack(image: Any, files: Path) -> tuple[tuple[str, str], ...]:
 
 
 def _manifest(image: Any, index: Any) -> Any:
+    machine = os.uname().machine
+    here = ("linux", {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine))
     for _ in range(3):
-        found = [each for each in index["manifests"] if _is_for_here(each)]
+        found = [
+            each
+            for each in index["manifests"]
+            if not (platform := each.get("platform")) or (platform.get("os"), platform.get("architecture")) == here
+        ]
         if not found:
             message = "it is for another system than this one"
             raise ValueError(message)
@@ -320,13 +323,6 @@ def _manifest(image: Any, index: Any) -> Any:
         index = read
     message = "its index leads nowhere"
     raise ValueError(message)
-
-
-def _is_for_here(manifest: Any) -> bool:
-    platform = manifest.get("platform")
-    names = {"x86_64": "amd64", "aarch64": "arm64"}
-    machine = os.uname().machine
-    return not platform or (platform.get("os"), platform.get("architecture")) == ("linux", names.get(machine, machine))
 
 
 def _blob(digest: str) -> str:
@@ -405,23 +401,19 @@ def _make(tar: tarfile.TarFile, member: tarfile.TarInfo, root: str, path: str) -
     if member.issym():
         os.symlink(member.linkname, path)
     elif member.islnk():
-        _link(root, member.linkname, path)
-    elif member.isreg() and (source := tar.extractfile(member)) is not None:
+        folder, name = os.path.split(os.path.normpath(f"/{member.linkname}"))
+        source = f"{_inside(root, folder)}/{name}"
+        if not stat.S_ISDIR(os.lstat(source).st_mode):
+            os.link(source, path, follow_symlinks=False)
+    elif member.isreg() and (content := tar.extractfile(member)) is not None:
         descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
-        with source, os.fdopen(descriptor, "wb") as made:
-            shutil.copyfileobj(source, made)
+        with content, os.fdopen(descriptor, "wb") as made:
+            shutil.copyfileobj(content, made)
             os.fchmod(descriptor, member.mode & 0o777 | stat.S_IRUSR | stat.S_IWUSR)
 
 
 def _is_folder(path: str) -> bool:
     return os.path.isdir(path) and not os.path.islink(path)
-
-
-def _link(root: str, target: str, path: str) -> None:
-    folder, name = os.path.split(os.path.normpath(f"/{target}"))
-    source = f"{_inside(root, folder)}/{name}"
-    if not stat.S_ISDIR(os.lstat(source).st_mode):
-        os.link(source, path, follow_symlinks=False)
 
 
 def _remove(path: str) -> None:

@@ -282,12 +282,14 @@ class ContainerPool:
             for file, number in zip(handed, inherited, strict=True):
                 command = ["bash", "-c", f'exec {number}>"$0"; exec "$@"', str(file), *command]
             memory = 0 if memory_mb is None else memory_mb * 1024
+            home = {} if running.container.user or is_root() else {"HOME": "/tmp"}
+            variables = {**home, **inside_variables(running.container, environ), **own_variables}
             whole = exec_arguments(
                 running.engine,
                 running.name,
                 ["/bin/sh", "-c", _RUN, "cellwright", str(report), str(memory), *command],
                 cwd=str(cwd),
-                environ={**self._variables(running, environ, own_variables), **dict([mark.split("=", 1)])},
+                environ={**variables, **dict([mark.split("=", 1)])},
             )
             missing = tuple(missing_mounts(bounds))
             process = start(whole, running.engine.environment(), ())
@@ -306,16 +308,13 @@ class ContainerPool:
             self._working, self._reading, self._made = {}, {}, {}
         for running in found:
             with contextlib.suppress(ConfinementError):
-                if self._is_kept(running):
+                if running.container.keep and running.name == kept_name(running.container):
                     running.engine.ask("stop", "--time", "1", running.name)
                 else:
                     running.engine.ask("rm", "--force", running.name)
         for engine, image in images:
             with contextlib.suppress(ConfinementError):
                 engine.ask("rmi", image)
-
-    def _is_kept(self, running: Running) -> bool:
-        return running.container.keep and running.name == kept_name(running.container)
 
     @contextlib.contextmanager
     def _held(self, making: Making) -> Iterator[None]:
@@ -486,12 +485,6 @@ class ContainerPool:
         except ConfinementError:
             with contextlib.suppress(ConfinementError):
                 running.engine.ask("restart", "--time", "0", running.name)
-
-    def _variables(
-        self, running: Running, environ: Mapping[str, str], own_variables: Mapping[str, str]
-    ) -> dict[str, str]:
-        home = {} if running.container.user or is_root() else {"HOME": "/tmp"}
-        return {**home, **inside_variables(running.container, environ), **own_variables}
 
 
 def kept_name(container: Container) -> str:
