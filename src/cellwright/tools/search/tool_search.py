@@ -91,7 +91,10 @@ def _scores(query: set[str], declared: Mapping[str, Mapping[str, Any]]) -> dict[
 
     A word that many of them have ("file", "is") says little.
     """
-    texts = {name: _texts(name, definition) for name, definition in declared.items()}
+    texts = {}
+    for name, definition in declared.items():
+        fields = " ".join(definition["input_schema"].get("properties", ()))
+        texts[name] = _stems(name), _stems(str(definition.get("description", ""))), _stems(fields)
     tools_with = Counter(stem for each in texts.values() for stem in set().union(*each))
     weights = {stem: math.log1p(len(declared) / tools_with[stem]) for stem in query if tools_with[stem]}
     return {
@@ -101,11 +104,6 @@ def _scores(query: set[str], declared: Mapping[str, Mapping[str, Any]]) -> dict[
         )
         for name, (in_name, in_description, in_fields) in texts.items()
     }
-
-
-def _texts(name: str, definition: Mapping[str, Any]) -> tuple[set[str], set[str], set[str]]:
-    fields = " ".join(definition["input_schema"].get("properties", ()))
-    return _stems(name), _stems(str(definition.get("description", ""))), _stems(fields)
 
 
 def _stems(text: str) -> set[str]:
