@@ -47,7 +47,10 @@ def with_tool_search(tools: Sequence[Tool]) -> tuple[Tool, ...]:
 
 def tool_search_tool(deferred: Sequence[Tool]) -> Tool:
     """ToolSearch; `deferred` are the tools that its description lists."""
-    names = [f"- {each.name}: {each.best_for or _first_clause(each.description)}" for each in deferred[:LISTED]]
+    names = []
+    for each in deferred[:LISTED]:
+        clause = _CLAUSE.match(each.description.strip())
+        names.append(f"- {each.name}: {each.best_for or (clause[0].strip() if clause else '')}")
     if len(deferred) > LISTED:
         names.append(f"- and {len(deferred) - LISTED} more: search for them")
 
@@ -110,8 +113,3 @@ def _stems(text: str) -> set[str]:
     """The beginnings of words in lower case: "defined" fits `FindDefinitions`; `WebFetch` and `web_fetch` are two words."""
     # the letters of a word that count
     return {word.casefold().removesuffix("s")[:5] for word in _WORD.findall(text)}
-
-
-def _first_clause(description: str) -> str:
-    match = _CLAUSE.match(description.strip())
-    return match[0].strip() if match else ""
