@@ -71,7 +71,8 @@ class Checkpoints:
         self._to_claude += [change.text for change in changes if change.session != session.id]
         ended, self._ended = self._ended, []
         # of an undo of this session more is known than of its files
-        return [*ended, *(change.text for change in changes if not change.text.startswith(tuple(map(_begins, ended))))]
+        known = tuple(text.partition(" was cut off ")[0] for text in ended)
+        return [*ended, *(change.text for change in changes if not change.text.startswith(known))]
 
     def is_cut_off(self, session: Session) -> bool:
         """Return whether an undo of `session` waits for its cells to be changed."""
@@ -84,7 +85,11 @@ class Checkpoints:
     def undo_context(self, prompt_context: PromptContext) -> ContextItems:
         """Gather what Claude must know of undone and cut off changes with the next prompt; a `ContextProvider`."""
         told, self._to_claude = self._to_claude, []
-        blocks = [text_context("What a killed process left", "context", _cut_off_text(told))] if told else []
+        blocks = []
+        if told:
+            lines = "\n".join([*told, "Read these files before you rely on their contents."])
+            text = f"<interrupted-changes>\n{lines}\n</interrupted-changes>"
+            blocks.append(text_context("What a killed process left", "context", text))
         with suppress(OSError):
             if text := describe_undos(self.journal(prompt_context.session).history, self._roots()[0]):
                 blocks.append(text_context("The undone changes", "context", text))
@@ -151,14 +156,3 @@ class Checkpoints:
             drop_outcomes_older_than(seconds)
 
         threading.Thread(target=work, name="cellwright-old-checkpoints", daemon=True).start()
-
-
-def _begins(text: str) -> str:
-    return text.partition(" was cut off ")[0]
-
-
-def _cut_off_text(texts: Sequence[str]) -> str:
-    lines = "\n".join(texts)
-    return (
-        f"<interrupted-changes>\n{lines}\nRead these files before you rely on their contents.\n</interrupted-changes>"
-    )

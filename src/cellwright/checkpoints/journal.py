@@ -288,7 +288,10 @@ def add(history: History, line: Json) -> None:
     """Take one more line into account."""
     match next(iter(line), ""):
         case "turn":
-            _begin(history, line)
+            at, seq = float(line["at"]), int(line["seq"])
+            history.turns.append(CheckpointTurn(int(line["turn"]), at, seq, str(line["prompt"])))
+            for undo in history.undos:
+                undo.reported = True
         case "file" if history.turns:
             _add_file(history.turns[-1], line)
         case "cell" if history.turns:
@@ -307,12 +310,6 @@ def add(history: History, line: Json) -> None:
             _finish(history, undo)
         case _:
             pass  # of a later version
-
-
-def _begin(history: History, line: Json) -> None:
-    history.turns.append(CheckpointTurn(int(line["turn"]), float(line["at"]), int(line["seq"]), str(line["prompt"])))
-    for undo in history.undos:
-        undo.reported = True
 
 
 def _add_file(turn: CheckpointTurn, line: Json) -> None:
@@ -385,7 +382,10 @@ def journal_of(session: Session) -> Journal:
     journal = Journal(path, _lines(path))
     if not journal.lines and session.forked_from is not None:
         others = _lines(journal_path(session.forked_from))
-        journal.inherit(_up_to(others, session.next_seq))
+        # up to the first turn that began after the fork
+        later = (at for at, line in enumerate(others) if "turn" in line and line["seq"] >= session.next_seq)
+        kept = others[: next(later, len(others))]
+        journal.inherit([line for line in kept if "checkpoints" not in line])
     return journal
 
 
@@ -453,12 +453,6 @@ def drop_journals_older_than(seconds: float) -> None:
         with suppress(OSError):  # another process may drop it at the same time
             if path.stat().st_mtime < before:
                 path.unlink()
-
-
-def _up_to(lines: Sequence[Json], seq: int) -> list[Json]:
-    """The lines of a journal up to the first turn that began at the event `seq` or later."""
-    later = (at for at, line in enumerate(lines) if "turn" in line and line["seq"] >= seq)
-    return [line for line in lines[: next(later, len(lines))] if "checkpoints" not in line]
 
 
 def _lines(path: Path) -> list[Json]:

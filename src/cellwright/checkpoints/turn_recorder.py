@@ -234,10 +234,15 @@ class TurnRecorder:
         self._unkept: set[str] = set()
 
     async def before_call(self, tool: Tool, tool_input: Mapping[str, Any]) -> None:
+        def look_before() -> None:
+            """Note which files of the turn are as it left them."""
+            with self._lock:
+                self._steady = {path for path, file in self.turn.files.items() if self._sha256(path) == file.after}
+
         if effect := effect_of(tool, tool_input, self._roots):
             self._write({"effect": effect})
         if not tool.read_only:
-            await asyncio.to_thread(self._look_before)
+            await asyncio.to_thread(look_before)
 
     async def after_call(self, tool: Tool) -> None:
         if not tool.read_only:  # others run beside these, and leave files as they are
@@ -323,17 +328,13 @@ class TurnRecorder:
             mode = stat.S_IMODE(change.status.st_mode) if change.status is not None else 0o600
             line["before"] = FileContent(name, mode).to_json()
         else:
-            line["folders"] = [str(folder) for folder in _missing_folders(change.path)]
+            # those that have to be made for it, the innermost first
+            line["folders"] = [str(folder) for folder in change.path.parents if not folder.exists()]
         before = line["before"]
         # anew: it holds neither what the turn left nor what was there before it
         known, now = self.turn.files.get(change.path), None if before is None else before["sha256"]
         line["anew"] = known is not None and now not in (known.before and known.before.sha256, *known.left)
         return line
-
-    def _look_before(self) -> None:
-        """Note which files of the turn are as it left them."""
-        with self._lock:
-            self._steady = {path for path, file in self.turn.files.items() if self._sha256(path) == file.after}
 
     def _look_after(self) -> None:
         """Take what else the call changed in the turn's files for its own."""
@@ -378,11 +379,6 @@ class TurnRecorder:
         except OSError as error:
             logger.warning("what the turn changes could not be written down: %s", error)
             self._unkept.update(str(line[key]) for line in lines for key in ("file", "cell") if key in line)
-
-
-def _missing_folders(path: Path) -> list[Path]:
-    """The folders that have to be made for a file, the innermost first."""
-    return [folder for folder in path.parents if not folder.exists()]
 
 
 CurrentTurn = Callable[[], TurnRecorder | None]

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
@@ -211,17 +211,16 @@ class CellUndo(Struct, frozen=True, kw_only=True):
         )
         before = None if self.now is None else self.now.source.encode("utf-8", "surrogatepass")
         after = None if target is None else str(target["source"]).encode("utf-8", "surrogatepass")
-        where = self._seen(target)
+        # by the number that its user sees beside it, or gets back beside it
+        kept = target or {}
+        number = kept.get("execution_count")
+        if self.now is None:
+            where = cell_name(None, number, str(kept.get("source", "")))
+        else:
+            where = cell_name(self.now.position, number or self.now.execution_count, self.now.source)
         if self.about.notebook != own:
             where += f" in {shown_path(cwd, self.about.notebook)}"
         return Changed(where, kind, *line_counts(before, after))
-
-    def _seen(self, target: Mapping[str, Any] | None) -> str:
-        """The cell by the number that its user sees beside it, or gets back beside it."""
-        kept = target or {}
-        if self.now is None:
-            return cell_name(None, kept.get("execution_count"), str(kept.get("source", "")))
-        return cell_name(self.now.position, kept.get("execution_count") or self.now.execution_count, self.now.source)
 
     def step(self) -> CellStep:
         """For the journal: what a redo would have to make of the cell."""
@@ -276,7 +275,9 @@ async def cell_undos(targets: Sequence[CellTarget], find: FindNotebook, *, force
         except ToolError as error:
             undos += [CellUndo(about=target, refused=error.message) for target in mine]
             continue
-        undos += _of_notebook(mine, cells, force=force)
+        by_id = {cell.id: cell for cell in cells}
+        restored = {target.cell_id for target in mine if target.target is not None}
+        undos += [_undo(target, by_id, cells, restored, force=force) for target in mine]
     return undos
 
 
@@ -299,12 +300,6 @@ def _target(cell: KeptChange, turn: CheckpointTurn, *, alone: bool) -> CellTarge
         moved=cell.moved,
         since=_since(turn, alone=alone),
     )
-
-
-def _of_notebook(targets: Sequence[CellTarget], cells: Sequence[Cell], *, force: bool) -> list[CellUndo]:
-    by_id = {cell.id: cell for cell in cells}
-    restored = {target.cell_id for target in targets if target.target is not None}
-    return [_undo(target, by_id, cells, restored, force=force) for target in targets]
 
 
 def _undo(

@@ -81,12 +81,13 @@ class Inbox(Generic[T]):
 
     def put(self, item: T) -> None:
         """Add `item`; nothing happens if the loop has ended: nobody waits there."""
-        with contextlib.suppress(RuntimeError):
-            self._loop.soon(self._take, item)
 
-    def _take(self, item: T) -> None:
-        self._items.append(item)
-        self._news.set()
+        def take() -> None:
+            self._items.append(item)
+            self._news.set()
+
+        with contextlib.suppress(RuntimeError):
+            self._loop.soon(take)
 
     async def get(self) -> T:
         """The next item, waited for."""

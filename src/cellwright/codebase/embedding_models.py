@@ -33,7 +33,6 @@ from cellwright.sessions.state_dir import make_private_folder
 from cellwright.text import lazy_pattern
 
 if TYPE_CHECKING:
-    import httpx2
     from numpy.typing import NDArray
 
     from cellwright.codebase.embedding_settings import Matrix
@@ -272,14 +271,11 @@ def _asked(url: str, key: str, body: Mapping[str, Any]) -> Any:
             return response.json()
         if attempt == TRIES or response.status_code not in (408, 429, 500, 502, 503, 504, 529):
             raise EmbeddingProblem(f"{url} answered {response.status_code}: {response.text[:300]}")
-        time.sleep(_wait_seconds(response, attempt))
-
-
-def _wait_seconds(response: httpx2.Response, attempt: int) -> float:
-    try:
-        return min(float(response.headers["retry-after"]), 30.0)
-    except (KeyError, ValueError):
-        return 2.0**attempt / 4
+        try:
+            seconds = min(float(response.headers["retry-after"]), 30.0)
+        except (KeyError, ValueError):
+            seconds = 2.0**attempt / 4
+        time.sleep(seconds)
 
 
 def model_folder(settings: EmbeddingSettings, models: Path) -> Path:

@@ -305,7 +305,7 @@ class _Walk:
             node.end_point.row + 1,
             within.symbol,
             signature_of(node, self.source),
-            self._doc(node),
+            _docstring(node, self.source) if self.grammar is PYTHON else _comment_above(self.source, node.start_byte),
             declared,
         )
         self.symbols.append(_Measured(symbol))
@@ -343,11 +343,6 @@ class _Walk:
         if symbol >= 0:
             self.symbols[symbol].cyclomatic += ways
             self.symbols[symbol].cognitive += weight
-
-    def _doc(self, node: Node) -> str:
-        if self.grammar is PYTHON:
-            return _docstring(node, self.source)
-        return _comment_above(self.source, node.start_byte)
 
 
 def _plain(text: bytes) -> str:

@@ -88,8 +88,16 @@ def main() -> int:
         with contextlib.suppress(OSError):
             os.nice(NICENESS)
     chunks: queue.SimpleQueue[bytes] = queue.SimpleQueue()
-    # not from sys.stdin, whose lock this thread would hold while Python ends
-    threading.Thread(target=_read_on, args=(chunks,), name="cellwright-requests", daemon=True).start()
+
+    def read_on() -> None:
+        """Hand on what comes in standard input, and its end as nothing."""
+        # not from sys.stdin, whose lock this thread would hold while Python ends
+        chunk = b"begin"
+        while chunk:
+            chunk = os.read(0, 65_536)
+            chunks.put(chunk)
+
+    threading.Thread(target=read_on, name="cellwright-requests", daemon=True).start()
     code, rest = 0, b""
     keep_seconds: float | None = None
     with contextlib.suppress(queue.Empty):
@@ -101,14 +109,6 @@ def main() -> int:
                 sys.stdout.write(f"{code}\n")
                 sys.stdout.flush()
     return code
-
-
-def _read_on(chunks: queue.SimpleQueue[bytes]) -> None:
-    """Hand on what comes in standard input, and its end as nothing."""
-    chunk = b"begin"
-    while chunk:
-        chunk = os.read(0, 65_536)
-        chunks.put(chunk)
 
 
 def _answer(request: IndexRequest) -> int:
@@ -160,7 +160,8 @@ class _Pass:
             self._say_job(name, "waiting", 0, 0)
         self._say(state="listing", began=time.time(), pid=os.getpid(), root=str(self.root))
         listed, whole = self._listed()
-        known = self._known()
+        rows = self.connection.execute("SELECT path, id, size, mtime, parser, hash FROM file")
+        known = {path: _Known(*rest) for path, *rest in rows}
         gone = [known[path].id for path in known.keys() - listed.keys()] if whole else []
         for start in range(0, len(gone), BATCH_FILES):
             with transaction(self.connection):
@@ -200,7 +201,8 @@ class _Pass:
             stderr=subprocess.DEVNULL,
         ) as listing:
             assert listing.stdout is not None
-            for raw in _split(iter(lambda: listing.stdout.read(65_536), b"")):  # type: ignore[union-attr]
+            chunks = iter(lambda: listing.stdout.read(65_536), b"")  # type: ignore[union-attr]
+            for raw in _split(chunks):
                 file = _look_at(base, raw)
                 if file is not None and allowed(file.path):
                     found[file.path] = file
@@ -209,10 +211,6 @@ class _Pass:
                         return found, False
         # 1: no file at all; 2: some folder could not be read
         return found, listing.returncode in (0, 1, 2)
-
-    def _known(self) -> dict[str, _Known]:
-        rows = self.connection.execute("SELECT path, id, size, mtime, parser, hash FROM file")
-        return {path: _Known(*rest) for path, *rest in rows}
 
     # --- a file ---
 
@@ -228,7 +226,9 @@ class _Pass:
             for file in files:
                 yield file, read_content(wanted(file))
 
-        if len(changed) < HELPED_FILES or _processors() == 1:
+        # so many are there for this process
+        processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        if len(changed) < HELPED_FILES or processors == 1:
             yield from map(read, _batches(changed))
             return
         with contextlib.closing(SecondReader()) as helper:
@@ -408,11 +408,6 @@ def _differs(file: _Listed, known: _Known | None) -> bool:
     if known is None or (file.size, file.mtime) != (known.size, known.mtime):
         return True
     return known.parser != _kind_of(file.path).parser
-
-
-def _processors() -> int:
-    """So many processors are there for this process."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _shared(batch: Sequence[_Listed]) -> tuple[list[_Listed], list[_Listed]]:

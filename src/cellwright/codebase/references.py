@@ -116,7 +116,12 @@ def references_in(source: SourceText, name: str) -> list[Reference]:
     if source.grammar is None:
         return [Reference(*_place(source.text, spot), "text") for spot in spots]
     root = parse(source.grammar, source.text).root_node
-    return list(_classified(source.text, root, spots, len(word)))
+    found = []
+    for spot in spots:
+        node = root.descendant_for_byte_range(spot, spot + len(word))
+        if node is not None and not _NO_CODE.search(node.type):
+            found.append(Reference(*_place(source.text, spot), _kind(node)))
+    return found
 
 
 def _spots(text: bytes, word: bytes) -> Iterator[int]:
@@ -127,13 +132,6 @@ def _spots(text: bytes, word: bytes) -> Iterator[int]:
         if not _PART.match(text, stop) and not (at and _PART.match(text, at - 1)):
             yield at
         at = text.find(word, stop)
-
-
-def _classified(text: bytes, root: Node, spots: list[int], length: int) -> Iterator[Reference]:
-    for spot in spots:
-        node = root.descendant_for_byte_range(spot, spot + length)
-        if node is not None and not _NO_CODE.search(node.type):
-            yield Reference(*_place(text, spot), _kind(node))
 
 
 def _place(text: bytes, spot: int) -> tuple[int, int]:

@@ -255,15 +255,12 @@ def units_of(source: SourceText, symbols: Sequence[Symbol]) -> Iterator[Unit]:
         if symbol.parent >= 0 and symbols[symbol.parent].kind in FUNCTIONS:
             continue  # it is in the text of the one around it
         if symbol.kind not in ("variable", "macro"):
-            yield Unit(symbol.line, _last_line(symbol, children.get(index, symbol.end_line + 1)), index)
-
-
-def _last_line(symbol: Symbol, first_child: int) -> int:
-    """The last line of the unit of a definition: what is defined in a class has units of its own."""
-    if symbol.kind in FUNCTIONS:
-        return min(symbol.end_line, symbol.line + 199)
-    own = max(min(symbol.end_line, first_child - 1), symbol.line)
-    return own if symbol.kind == "heading" else min(own, symbol.line + 19)
+            if symbol.kind in FUNCTIONS:
+                last = min(symbol.end_line, symbol.line + 199)
+            else:  # what is defined in a class has units of its own
+                last = max(min(symbol.end_line, children.get(index, symbol.end_line + 1) - 1), symbol.line)
+                last = last if symbol.kind == "heading" else min(last, symbol.line + 19)
+            yield Unit(symbol.line, last, index)
 
 
 class WantedFile(Struct, frozen=True, array_like=True):
@@ -298,19 +295,16 @@ def read_content(wanted: WantedFile) -> FileContent:
     source = source_text(path, data)
     if source is None:
         return FileContent(digest, facts=FileFacts())
-    return FileContent(digest, source.language, source.lines, source.cells, words_of(source), _facts(source))
+    try:
+        facts = source.facts()
+    except RecursionError:
+        facts = FileFacts()
+    return FileContent(digest, source.language, source.lines, source.cells, words_of(source), facts)
 
 
 def words_of(source: SourceText) -> str:
     """All that may be an identifier, once, for the table of words."""
     return b" ".join(source.words()).decode("utf-8", "replace")
-
-
-def _facts(source: SourceText) -> FileFacts:
-    try:
-        return source.facts()
-    except RecursionError:
-        return FileFacts()
 
 
 class SecondReader:

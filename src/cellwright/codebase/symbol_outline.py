@@ -281,7 +281,10 @@ def _definition(node: Node, names: tuple[str, ...], grammar: Grammar, source: by
         outer = parent
     stop = _with_end(outer, source)
     if grammar is PYTHON:
-        stop = _with_last_comments(outer, stop, source)
+        # a comment after the last statement is in the body by its indentation alone, and not in the tree
+        comment = re.compile(rb"\r?\n(?P<indent>[ \t]+)#[^\r\n]*")
+        while (found := comment.match(source, stop)) and len(found["indent"]) > outer.start_point.column:
+            stop = found.end()
     start = _with_above(outer.start_byte, source, root, _ABOVE - COMMENTS)
     whole = _with_above(start, source, root, _ABOVE)
     kind = rules.kinds[node.type]
@@ -311,14 +314,6 @@ def _with_end(node: Node, source: bytes) -> int:
         follows = node.next_sibling
         stop = found.end() if follows is not None and follows.type in (";", ",") else stop
     if found := re.compile(rb"[ \t]+(?:#|//)[^\r\n]*").match(source, stop):
-        stop = found.end()
-    return stop
-
-
-def _with_last_comments(node: Node, stop: int, source: bytes) -> int:
-    """Python: a comment after the last statement is in the body by its indentation alone, and not in the tree."""
-    comment = re.compile(rb"\r?\n(?P<indent>[ \t]+)#[^\r\n]*")
-    while (found := comment.match(source, stop)) and len(found["indent"]) > node.start_point.column:
         stop = found.end()
     return stop
 

@@ -339,7 +339,12 @@ def _embed_all(request: EmbedRequest, connection: sqlite3.Connection) -> None:
 
 
 def _fill(request: EmbedRequest, connection: sqlite3.Connection, embed: Embed, store: VectorStore) -> None:
-    clean = _cleaner(request)
+    redaction = Redaction(lambda: {**request.secrets, **request.keys})
+
+    def clean(text: str) -> str:
+        """Take secrets out of what is sent to a service."""
+        return redaction.clean(text).text if request.settings.is_service else text
+
     waiting = [
         unit_id
         for (unit_id,) in connection.execute(
@@ -410,14 +415,6 @@ class _Texts:
         except OSError:
             return []
         return [] if source is None else source.text.decode("utf-8", "replace").split("\n")
-
-
-def _cleaner(request: EmbedRequest) -> Callable[[str], str]:
-    """Take secrets out of what is sent to a service."""
-    if not request.settings.is_service:
-        return lambda text: text
-    redaction = Redaction(lambda: {**request.secrets, **request.keys})
-    return lambda text: redaction.clean(text).text
 
 
 def _say(connection: sqlite3.Connection, **values: float | int | str) -> None:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cellwright.agent.calls.approval import CanUseTool
 from cellwright.conversation.runs.run_options import RunOptions
-from cellwright.events import Emit, Event
+from cellwright.events import Emit
 from cellwright.features.conversation import Conversation
 from cellwright.markdown.escaping import escaped
 from cellwright.markdown.safe_markdown import safe_markdown
@@ -146,10 +146,6 @@ def is_number(column: Sequence[str]) -> bool:
     return any(column) and all(_AMOUNT.fullmatch(cell) for cell in column if cell)
 
 
-def _unheard(_event: Event) -> None:
-    """Ignore the event, where nobody listens."""
-
-
 class CommandCall(Struct, frozen=True):
     """One use of a command. `text` is what follows its name; `options` are those a run would have.
 
@@ -159,7 +155,7 @@ class CommandCall(Struct, frozen=True):
     conversation: Conversation
     options: RunOptions
     text: str = ""
-    emit: Emit = _unheard
+    emit: Emit = lambda _: None
     ask_user: CanUseTool | None = None
 
 

@@ -176,7 +176,12 @@ async def context_page(call: CommandCall) -> CommandPage:
     whole = known.context_window if known.known else sum(part.tokens for part in parts)
     rows: list[Row] = [("part", "tokens", "share", "")]
     most = max((part.tokens for part in parts), default=0)
-    rows += [_row(NAMES[part.name], part.tokens, used, most) for part in parts]
+    for part in parts:  # its share of what is in use; its bar compares it with the largest part
+        share = part.tokens / max(used, 1)
+        eighths = max(1, round(part.tokens / most * BAR_CHARS * 8)) if most and part.tokens else 0
+        bar = "█" * (eighths // 8) + EIGHTHS[eighths % 8]
+        percent = f"{share:.1%}" if share >= 0.0005 else "<0.1%"
+        rows.append((NAMES[part.name], f"{part.tokens:,}", percent, bar))
     if known.known:
         rows.append(("Free", f"{max(0, whole - used):,}", "", ""))
     window = f" of {whole:,} ({used / whole:.1%})" if known.known else ""
@@ -235,11 +240,3 @@ def _share_row(part: ContextShare) -> Row:
 def _sum(parts: Sequence[ContextShare]) -> str:
     tokens = sum(part.tokens for part in parts if not part.deferred)
     return f"About {tokens:,} tokens of each request." if tokens else ""
-
-
-def _row(name: str, tokens: int, whole: int, most: int) -> Row:
-    """A part with its share of what is in use; its bar compares it with the largest part, `most`."""
-    share = tokens / max(whole, 1)
-    eighths = max(1, round(tokens / most * BAR_CHARS * 8)) if most and tokens else 0
-    bar = "█" * (eighths // 8) + EIGHTHS[eighths % 8]
-    return name, f"{tokens:,}", f"{share:.1%}" if share >= 0.0005 else "<0.1%", bar

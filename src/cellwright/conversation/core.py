@@ -150,17 +150,18 @@ class Core:
             stop_agent=stop_agent,
             live_definitions=host.live_definitions,
         )
+
+        def session_left(session: Session, because: str) -> None:
+            for feature in self.features:
+                feature.session_left(because)
+            self.hooks.end_session(session, because, self.thread, wait=False)
+
         self.sessions = ConversationSessions(
-            self.in_force, self.queue, self.tools, left=self._session_left, changed=self.observers.session_changed
+            self.in_force, self.queue, self.tools, left=session_left, changed=self.observers.session_changed
         )
         for feature in features:
             if feature.observer is not None:
                 self.observers.add(feature.observer)
-
-    def _session_left(self, session: Session, because: str) -> None:
-        for feature in self.features:
-            feature.session_left(because)
-        self.hooks.end_session(session, because, self.thread, wait=False)
 
     def project_confinement(self) -> Confinement | None:
         """The bounds of programs that the project brings along; may wait for the sandbox to be found."""
@@ -230,9 +231,14 @@ class ConversationFeatures(AgentFeatures):
         # what the user's instructions are comes first, and is all that is sent again if no run sums up
         asked = sorted(core.features, key=lambda feature: not feature.instructs)
         found = [each.after_summary(run) for each in asked if run is not None or each.instructs]
+
+        def surroundings(session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
+            place = place_blocks(agent, core.in_force.cwd, core.host.interface, core.in_force.settings, core.listed)
+            return (*place, *mode_blocks(session, agent))
+
         self._find = after_summary(
             core.in_force.cwd,
-            self._surroundings,
+            surroundings,
             core.tools.of(RunOptions()),
             (*(each for each in found if each is not None), *context),
         )
@@ -254,8 +260,3 @@ class ConversationFeatures(AgentFeatures):
     async def answered(self, answer: str, session: Session) -> Sequence[Event]:
         asked = [await feature.answered(answer, session, self._options) for feature in self._core.features]
         return [event for events in asked for event in events]
-
-    def _surroundings(self, session: Session, agent: AgentSetup) -> Sequence[ContextItem]:
-        core = self._core
-        place = place_blocks(agent, core.in_force.cwd, core.host.interface, core.in_force.settings, core.listed)
-        return (*place, *mode_blocks(session, agent))

@@ -342,7 +342,14 @@ def _works(name: str, program: Path, advice: str) -> Finding:
 
 def sandbox_checks(settings: Settings) -> list[Check]:
     """The check of what confines commands."""
-    return [Check("sandbox", lambda: _look_for_sandbox(settings)), Check("containers", lambda: containers(settings))]
+
+    def look_for_sandbox() -> Finding:
+        found = find_sandbox()
+        abilities = None if found is None else found.abilities
+        required = settings.sandbox.required and settings.sandbox.rules.enabled
+        return sandbox(abilities, missing_means(), required=required)
+
+    return [Check("sandbox", look_for_sandbox), Check("containers", lambda: containers(settings))]
 
 
 def containers(settings: Settings) -> Finding:
@@ -382,13 +389,6 @@ def _limits_not_held(container: Container | None) -> str:
     if engine is None or holds_limits(engine):
         return ""
     return "`memory` and `cpus` of `sandbox.container` are not held: Podman without root ignores them with cgroups v1"
-
-
-def _look_for_sandbox(settings: Settings) -> Finding:
-    found = find_sandbox()
-    abilities = None if found is None else found.abilities
-    required = settings.sandbox.required and settings.sandbox.rules.enabled
-    return sandbox(abilities, missing_means(), required=required)
 
 
 def sandbox(abilities: SandboxAbilities | None, missing: Mapping[str, str], *, required: bool) -> Finding:

@@ -87,7 +87,12 @@ def _attached(cwd: Path, rows: Sequence[CodeRow], named: Iterable[str]) -> tuple
     size = places = 0
     for path, taken in spans.items():
         merged = _merged(taken)
-        block = "\n".join(_lines(path, sources[path], span) for span in merged)
+        source, parts = sources[path], []
+        for first, end in merged:
+            lines = enumerate(source.lines_between(first, end), start=first)
+            body = "\n".join(f"{number:6d}\t{line[:300]}" for number, line in lines)
+            parts.append(f"{path}{place_in(source.cells, first)}\n{body}")
+        block = "\n".join(parts)
         if size + len(block) > 120_000:
             block = f"{path}: found, but there is no room for it here."
         elif not block:
@@ -144,10 +149,3 @@ def _merged(spans: Sequence[Span]) -> list[Span]:
         else:
             merged.append((first, end))
     return merged
-
-
-def _lines(path: str, source: SourceText, span: Span) -> str:
-    first, end = span
-    text = source.lines_between(first, end)
-    body = "\n".join(f"{number:6d}\t{line[:300]}" for number, line in enumerate(text, start=first))
-    return f"{path}{place_in(source.cells, first)}\n{body}"

@@ -129,7 +129,11 @@ class MemoryContext(Feature):
                 notices += await _fire_loaded(file, reason, session, agent)
         if (how := self._how_to_keep_notes(session, agent)) is not None:
             parts.append(how)
-        parts += [_gone(path) for path, digest in known.items() if digest != "gone" and not Path(path).is_file()]
+        for path, digest in known.items():
+            if digest != "gone" and not Path(path).is_file():
+                gone = "The file was deleted: its instructions no longer apply."
+                text = f'<{TAG} file="{path}" digest=gone>\n{gone}\n</{TAG}>'
+                parts.append(text_context(f"{path} (gone)", "memory", text))
         chars = sum(len(file.text) for file in memory.files)
         if not session.encoded and chars > 40_000:
             notices.append(
@@ -229,11 +233,6 @@ def _told(message: object) -> Iterable[tuple[str, str]]:
     for block in content if isinstance(content, list) else ():
         if block.get("type") == "text" and (found := _OPENING.match(block["text"])):
             yield found["file"], found["digest"]
-
-
-def _gone(path: str) -> ContextItem:
-    text = f'<{TAG} file="{path}" digest=gone>\nThe file was deleted: its instructions no longer apply.\n</{TAG}>'
-    return text_context(f"{path} (gone)", "memory", text)
 
 
 def _name(path: Path) -> str:

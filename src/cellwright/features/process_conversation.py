@@ -51,7 +51,15 @@ def starting_up() -> Iterator[None]:
     The HTTP library is imported in a thread beside our own modules: most of both is waiting for the disk. Imports also
     set off full garbage collections, and one takes 35 ms where libraries are loaded: there is none for the moment.
     """
-    threading.Thread(target=_import_http_library, name="cellwright-http", daemon=True).start()
+
+    def import_http_library() -> None:
+        # what fails here fails again, with its message, when it is needed
+        with contextlib.suppress(Exception):
+            from cellwright.model.transports import transport
+
+            transport.import_http_library()
+
+    threading.Thread(target=import_http_library, name="cellwright-http", daemon=True).start()
     collects = gc.isenabled()
     gc.disable()
     try:
@@ -64,14 +72,6 @@ def starting_up() -> Iterator[None]:
                 gc.freeze()
                 gc.unfreeze()
             gc.enable()
-
-
-def _import_http_library() -> None:
-    # what fails here fails again, with its message, when it is needed
-    with contextlib.suppress(Exception):
-        from cellwright.model.transports.transport import import_http_library
-
-        import_http_library()
 
 
 def register(conversation: Callable[[], ProcessConversation]) -> None:

@@ -62,18 +62,11 @@ def prose_of(text: str) -> str:
         elif len(line) > LINE_CHARS:
             lines[number] = line[:LINE_CHARS] + HIDDEN * (len(line) - LINE_CHARS)
     prose = _without_pairs(_without_comments("\n".join(lines)))
-    prose = _TAG.sub(_hide_lines, prose)
-    prose = _ADDRESS.sub(_hide, prose)  # it would take a quote or a bracket of a tag along
+    prose = _TAG.sub(lambda match: "".join("\n" if char == "\n" else HIDDEN for char in match[0]), prose)
+    # it would take a quote or a bracket of a tag along
+    prose = _ADDRESS.sub(lambda match: HIDDEN * len(match[0]), prose)
     prose = _without_link_targets(prose)
     return _without_file_names(prose)
-
-
-def _hide(match: re.Match[str]) -> str:
-    return HIDDEN * len(match[0])
-
-
-def _hide_lines(match: re.Match[str]) -> str:
-    return "".join("\n" if char == "\n" else HIDDEN for char in match[0])
 
 
 def _without_comments(text: str) -> str:

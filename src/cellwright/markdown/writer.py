@@ -98,7 +98,12 @@ def _list(opening: Token, tokens: Iterator[Token]) -> str:
             break
         mark = token.markup if number is None else f"{number + len(items)}{token.markup}"
         items.append((mark, _blocks(tokens, in_item=True)))
-    loose = any(_needs_empty_lines(blocks) for _, blocks in items)
+    # the blocks of an item stand apart, or would run into each other if they did not
+    loose = any(
+        any(block.kind == "paragraph" and not block.tight for block in blocks)
+        or not all(_may_follow(block, after) for block, after in itertools.pairwise(blocks))
+        for _, blocks in items
+    )
     between = "\n\n" if loose else "\n"
     return between.join(_item(mark, between.join(block.text for block in blocks)) for mark, blocks in items)
 
@@ -110,13 +115,6 @@ def _item(mark: str, markdown: str) -> str:
     lines = [f"{indent}{line}" if line else "" for line in markdown.split("\n")]
     lines[0] = f"{mark} {lines[0].strip()}".rstrip()
     return "\n".join(lines)
-
-
-def _needs_empty_lines(blocks: Sequence[_Block]) -> bool:
-    """Return whether the blocks of an item stand apart, or would run into each other if they did not."""
-    if any(block.kind == "paragraph" and not block.tight for block in blocks):
-        return True
-    return any(not _may_follow(block, after) for block, after in itertools.pairwise(blocks))
 
 
 def _may_follow(block: _Block, after: _Block) -> bool:

@@ -95,14 +95,12 @@ def history_and_prompt(messages: Sequence[Message]) -> tuple[Sequence[Message], 
     """
     *before, last = messages
     results = has_results(last)
-    past = [_without_thinking(message) for message in (messages if results else before)]
+    past = []
+    for message in messages if results else before:
+        kept = [block for block in message["content"] if block["type"] not in ("thinking", "redacted_thinking")]
+        past.append({**message, "content": kept})
     prompt = [{"type": "text", "text": GO_ON}] if results else list(last["content"])
     return [message for message in past if message["content"]], prompt
-
-
-def _without_thinking(message: Message) -> Message:
-    content = [block for block in message["content"] if block["type"] not in ("thinking", "redacted_thinking")]
-    return {**message, "content": content}
 
 
 def session_lines(messages: Iterable[Message], *, session_id: str, cwd: str, model: str) -> str:

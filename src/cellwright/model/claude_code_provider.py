@@ -440,7 +440,14 @@ class ClaudeCodeProvider:
 
     async def prepare(self) -> None:
         """Import what the first request needs, so that it need not wait for that."""
-        await asyncio.to_thread(_import_sdk)
+
+        def import_sdk() -> None:
+            import claude_agent_sdk  # noqa: F401  takes a second
+
+            with importing:
+                import mcp.server  # noqa: F401
+
+        await asyncio.to_thread(import_sdk)
 
     async def aclose(self) -> None:
         """End the programs that were started in the running loop. The provider can be used again."""
@@ -528,10 +535,3 @@ def _check(request: Request) -> None:
     if request.stop_sequences:
         message = "Claude Code takes no stop sequences. What needs them (inline completion) needs an API key."
         raise ApiError(ErrorCode.API_REQUEST_INVALID, message)
-
-
-def _import_sdk() -> None:
-    import claude_agent_sdk  # noqa: F401  takes a second
-
-    with importing:
-        import mcp.server  # noqa: F401

@@ -82,7 +82,12 @@ class MessageBuilder:
         if kind == "content_block_delta":
             return self._add_delta(_index(event["index"]), event["delta"])
         if kind == "content_block_start":
-            return self._begin_block(_index(event["index"]), _Block(event["content_block"]))
+            # one whose number was given before, as some gateways do, has a place of its own behind all
+            index, block = _index(event["index"]), _Block(event["content_block"])
+            block.place = index if index not in self._blocks else max(placed.place for placed in self._all) + 1
+            self._blocks[index] = block
+            self._all.append(block)
+            return block.first_delta()
         if kind == "content_block_stop":
             ended = self._blocks.get(_index(event["index"]))
             return None if ended is None else BlockEnd(ended.place, ended.finished())
@@ -109,13 +114,6 @@ class MessageBuilder:
             return None
         block.text.append(told.delta.text)
         return TextDelta(told.delta.text, block.place)
-
-    def _begin_block(self, index: int, block: _Block) -> Delta | None:
-        """Begin a block; one whose number was given before, as some gateways do, has a place of its own behind all."""
-        block.place = index if index not in self._blocks else max(placed.place for placed in self._all) + 1
-        self._blocks[index] = block
-        self._all.append(block)
-        return block.first_delta()
 
     def _add_delta(self, index: int, delta: Mapping[str, Any]) -> Delta | None:
         block = self._blocks.get(index)

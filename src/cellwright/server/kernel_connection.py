@@ -209,7 +209,12 @@ class KernelConnection:
 
     async def open(self, seconds: float) -> None:
         """Connect, and wait until the kernel answers and what it publishes arrives. Raises TimeoutError, OSError."""
-        await self._channels.open(self._on_message, self._lost)
+
+        def lost() -> None:
+            self._give_up()
+            self._on_lost()
+
+        await self._channels.open(self._on_message, lost)
         async with asyncio.timeout(seconds):
             await self._nudge()
 
@@ -272,10 +277,6 @@ class KernelConnection:
         waiting = self._waiting.get((message.get("parent_header") or {}).get("msg_id", ""))
         if waiting is not None and not waiting.done():
             waiting.set_result(message)
-
-    def _lost(self) -> None:
-        self._give_up()
-        self._on_lost()
 
     def _give_up(self) -> None:
         for waiting in self._waiting.values():

@@ -271,13 +271,14 @@ class SessionsOverview:
     def _changed(self) -> None:
         self._revision += 1
         if self._logger is not None and self._news is None:
-            # changes within this time are one event
-            self._news = asyncio.get_running_loop().call_later(0.2, self._emit)
+            logger = self._logger
 
-    def _emit(self) -> None:
-        self._news = None
-        if self._logger is not None:
-            self._logger.emit(schema_id=SCHEMA_ID, data={"revision": self._revision})
+            def emit() -> None:
+                self._news = None
+                logger.emit(schema_id=SCHEMA_ID, data={"revision": self._revision})
+
+            # changes within this time are one event
+            self._news = asyncio.get_running_loop().call_later(0.2, emit)
 
 
 class OverviewRoute(CellwrightRoute):

@@ -97,7 +97,8 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         server = self.settings
         root = Path(self.serverapp.root_dir).resolve()  # type: ignore[union-attr]  # a linked extension has its server
         reports = RunReports(server["event_logger"] if self.report_runs else None)
-        self.runs = ClientRuns(server["kernel_manager"], self._limits(), reports, page_maker(self.serverapp))
+        limits = RunLimits(**{field.name: getattr(self, field.name) for field in fields(RunLimits)})
+        self.runs = ClientRuns(server["kernel_manager"], limits, reports, page_maker(self.serverapp))
         proxy = self.administration.proxy
         listed = ListedModels(proxy.upstream if proxy is not None else None)
         sessions = SessionFiles(root, everywhere=self.sessions_outside_root)
@@ -134,9 +135,6 @@ class CellwrightApp(PolicyTraits, ProxyTraits, ExtensionApp):
         # pages say what they hold unsaved only where somebody wants to know
         self.serverapp.web_app.settings.setdefault("page_config_data", {})["cellwrightDocuments"] = True  # type: ignore[union-attr]
         self.handlers.append((PATTERN, McpRoute, {"runs": runs, "servers": self.mcp_servers}))
-
-    def _limits(self) -> Any:
-        return RunLimits(**{field.name: getattr(self, field.name) for field in fields(RunLimits)})
 
     async def stop_extension(self) -> None:
         if self.mcp_servers is not None:

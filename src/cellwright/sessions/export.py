@@ -195,17 +195,15 @@ def exchange_blocks(exchange: Exchange, place: Place) -> Iterator[str]:
 def call_blocks(call: ToolExchange, place: Place) -> Iterator[str]:
     """A call: a line to open, its input and result in it; its images after it."""
     mark = "✓" if call.done else "✗"
-    given = _input_block(call)
-    result = fenced(visible_controls(call.text.rstrip("\n"))) if call.text.strip() else ""
-    yield folded(f"{mark} {call.title}", "\n\n".join(part for part in (given, result) if part))
-    yield from (f"![image {number}]({place(source)})" for number, source in enumerate(call.images, 1))
-
-
-def _input_block(call: ToolExchange) -> str:
-    for name, language in (("code", "python"), ("command", "bash"), ("patch", "diff")):
+    given = json.dumps(call.input, indent=2, ensure_ascii=False), "json"
+    for name, language in (("patch", "diff"), ("command", "bash"), ("code", "python")):
         if isinstance(call.input.get(name), str):
-            return fenced(visible_controls(str(call.input[name]).strip("\n")), language)
-    return fenced(visible_controls(json.dumps(call.input, indent=2, ensure_ascii=False)), "json")
+            given = str(call.input[name]).strip("\n"), language
+    text, language = given
+    shown = fenced(visible_controls(text), language)
+    result = fenced(visible_controls(call.text.rstrip("\n"))) if call.text.strip() else ""
+    yield folded(f"{mark} {call.title}", "\n\n".join(part for part in (shown, result) if part))
+    yield from (f"![image {number}]({place(source)})" for number, source in enumerate(call.images, 1))
 
 
 def notebook_pieces(exchanges: Iterable[Exchange], *, title: str, about: str) -> Iterator[str]:

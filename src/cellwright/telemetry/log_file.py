@@ -147,17 +147,19 @@ class RunLog:
                 words, about = "%s %s: begins, session %s, mode %s", (run.id, run.origin, event.session_id, event.mode)
                 # made now, so that it tells the time at which it was
                 self._beginning.append(logger.makeRecord(RUNS, logging.INFO, __file__, 0, words, about, None))
-                self._soon(self._log_beginning_late)
+
+                def log_late() -> None:
+                    try:
+                        self._log_beginning()
+                    except Exception:  # noqa: BLE001  a handler that the user has added; an event loop would print it
+                        about = "the beginning of a run could not be logged"
+                        log_fault(logging.getLogger("cellwright.log"), about, foreign=True)
+
+                self._soon(log_late)
             return
         if self._beginning:
             self._log_beginning()
         self._log(run, event)
-
-    def _log_beginning_late(self) -> None:
-        try:
-            self._log_beginning()
-        except Exception:  # noqa: BLE001  a handler that the user has added; an event loop would print it into the answer
-            log_fault(logging.getLogger("cellwright.log"), "the beginning of a run could not be logged", foreign=True)
 
     def _log_beginning(self) -> None:
         # whoever comes second, from another thread, finds nothing to be logged

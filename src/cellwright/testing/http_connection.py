@@ -102,8 +102,14 @@ class HttpConnection:
 
     async def _answer(self, request: HttpRequest) -> None:
         """Run the handler, but drop it as soon as the client goes away."""
+
+        async def client_leaves() -> None:
+            with contextlib.suppress(ConnectionError):
+                while await self._receive():
+                    pass
+
         handling = asyncio.ensure_future(self._handle(request, self))
-        watching = asyncio.ensure_future(self._client_leaves())
+        watching = asyncio.ensure_future(client_leaves())
         try:
             await asyncio.wait((handling, watching), return_when=asyncio.FIRST_COMPLETED)
             if not handling.done():
@@ -114,11 +120,6 @@ class HttpConnection:
             outcomes = await asyncio.gather(handling, watching, return_exceptions=True)
         if isinstance(outcomes[0], Exception):
             raise outcomes[0]
-
-    async def _client_leaves(self) -> None:
-        with contextlib.suppress(ConnectionError):
-            while await self._receive():
-                pass
 
     async def _send(self, event: h11.Event) -> None:
         data = self._http.send(event)

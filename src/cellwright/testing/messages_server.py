@@ -127,7 +127,14 @@ class MessagesServer:
         """Break every connection and end the thread."""
         if self._loop is None or self._thread is None:
             return
-        asyncio.run_coroutine_threadsafe(self._disconnect_all(), self._loop).result(WAIT_SECONDS)
+
+        async def disconnect_all() -> None:
+            tasks = list(self._connections)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+        asyncio.run_coroutine_threadsafe(disconnect_all(), self._loop).result(WAIT_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(WAIT_SECONDS)
         self._loop = self._thread = None
@@ -160,12 +167,6 @@ class MessagesServer:
             server.close()
             loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
-
-    async def _disconnect_all(self) -> None:
-        tasks = list(self._connections)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _is_message_request(request: RecordedRequest) -> bool:

@@ -12,7 +12,6 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, Literal
 
 
@@ -51,18 +50,18 @@ class Gate:
         """From the server's loop: wait until the gate is open."""
         loop = asyncio.get_running_loop()
         opened = asyncio.Event()
+
+        def wake() -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(opened.set)
+
         with self._lock:
             if not self._open:
-                self._wakers.append(partial(_wake, loop, opened))
+                self._wakers.append(wake)
             else:
                 opened.set()
         self._reached.set()
         await opened.wait()
-
-
-def _wake(loop: asyncio.AbstractEventLoop, opened: asyncio.Event) -> None:
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(opened.set)
 
 
 DEFAULT_DELTA_CHARS = 20

@@ -394,7 +394,10 @@ async def _diff(call: _Call) -> _Answer:
     with _index_copy(call.repository.index) as index_file:
         arguments = [*_READING_DIFFS, *call.words.flags, *revisions, "--", *paths]
         output = await _run(call, "diff", *arguments, answers=(0, 1), index_file=index_file)
-    text, facts = _read_diff(output.text)
+    text = _EMPTY_DIFF.sub("", output.text)  # files that were touched and not changed
+    added, removed = changed_lines(text)
+    files = [line.rpartition(" b/")[2] for line in text.splitlines() if line.startswith("diff --git ")]
+    facts = {"files": files, "added": added, "removed": removed} if files else {}
     return text or "No differences.", facts, output
 
 
@@ -623,7 +626,12 @@ def _status_text(facts: Mapping[str, Any]) -> str:
         lines.append(f"Upstream {upstream}: {counted(ahead, 'commit')} ahead, {-behind} behind")
     entries: Sequence[Mapping[str, Any]] = facts["entries"]
     for title, key in (("Staged", "staged"), ("Not staged", "unstaged")):
-        lines += _section(title, [_changed(entry, entry[key]) for entry in entries if key in entry])
+        changed = []
+        for entry in entries:
+            if key in entry:
+                before = f"{entry['from']} -> " if entry[key] in ("renamed", "copied") else ""
+                changed.append(f"  {entry[key]}: {before}{entry['path']}")
+        lines += _section(title, changed)
     for state in ("unmerged", "untracked", "ignored"):
         lines += _section(
             state.capitalize(), [f"  {entry['path']}" for entry in entries if entry.get("state") == state]
@@ -633,11 +641,6 @@ def _status_text(facts: Mapping[str, Any]) -> str:
 
 def _section(title: str, lines: list[str]) -> list[str]:
     return [f"{title} ({len(lines)}):", *lines] if lines else []
-
-
-def _changed(entry: Mapping[str, Any], state: str) -> str:
-    path = f"{entry['from']} -> {entry['path']}" if state in ("renamed", "copied") else entry["path"]
-    return f"  {state}: {path}"
 
 
 def _read_branches(text: str) -> tuple[str, list[dict[str, Any]]]:
@@ -684,14 +687,6 @@ def _day(seconds: str) -> str:
     if not seconds.isdigit():
         return " " * 10
     return datetime.datetime.fromtimestamp(int(seconds), datetime.UTC).date().isoformat()
-
-
-def _read_diff(text: str) -> tuple[str, dict[str, Any]]:
-    """A patch without files that were touched and not changed, and how many lines it adds and takes away."""
-    text = _EMPTY_DIFF.sub("", text)
-    added, removed = changed_lines(text)
-    files = [line.rpartition(" b/")[2] for line in text.splitlines() if line.startswith("diff --git ")]
-    return text, {"files": files, "added": added, "removed": removed} if files else {}
 
 
 def without_secrets(text: str) -> str:

@@ -119,11 +119,12 @@ def hooks_page(call: CommandCall) -> CommandPage:
         entries = Entries()
         entries.add(source.label, source.events, origin_of(source))
         state = _state(source, in_force)
-        found += [
-            (event, _hook_row(event, entry, source, state))
-            for event, each in entries.by_event.items()
-            for entry in each
-        ]
+        for event, each in entries.by_event.items():
+            for entry in each:
+                condition = entry.condition and f"if {entry.condition}"
+                matched = " ".join(filter(None, (entry.matcher or "all", condition)))
+                hook = f"{_kind(entry)}: {entry.name}"
+                found.append((event, (event, matched, hook, source.label, state or "in force")))
     rows += [row for _, row in sorted(found, key=lambda pair: pair[0])]
     text = "Configure them in settings files, under `hooks`."
     if not found:
@@ -150,11 +151,6 @@ def _state(source: HooksSource, in_force: SettingsInForce) -> str:
     if not trust.trusted and any(item.gate == "trust" for item in trust.waiting):
         return "waits: the folder is not trusted"
     return "in force"
-
-
-def _hook_row(event: str, entry: HookEntry, source: HooksSource, state: str) -> Row:
-    matched = " ".join(filter(None, (entry.matcher or "all", entry.condition and f"if {entry.condition}")))
-    return event, matched, f"{_kind(entry)}: {entry.name}", source.label, state or "in force"
 
 
 def _kind(entry: HookEntry) -> str:
@@ -344,10 +340,13 @@ def _one(servers: McpServers, name: str) -> CommandPage:
         ("instructions", visible_line(connection.instructions, 500)),
     ]
     sections = [Section(name, [row for row in facts if row[1]])]
-    tools = [
-        (each.name.removeprefix(entry.prefix), f"{_tool_tokens([each]):,}", _does(each))
-        for each in connection.tools.values()
-    ]
+    tools = []
+    for each in connection.tools.values():
+        # less the last line, which names the server to Claude
+        does = visible_line(each.description.rpartition("\n")[0] or each.description, 500)
+        if each.read_only:
+            does = f"{does} (read-only, according to the server)"
+        tools.append((each.name.removeprefix(entry.prefix), f"{_tool_tokens([each]):,}", does))
     text = f"Rules call them {entry.prefix}NAME." if tools else ""
     sections.append(Section(counted(len(tools), "tool"), [("name", "tokens", "what it does"), *tools], text))
     prompts = [(f"/{entry.prefix}{each.name}", each.description) for each in connection.prompts]
@@ -356,12 +355,6 @@ def _one(servers: McpServers, name: str) -> CommandPage:
     if connection.log:
         sections.append(Section("Log", code="\n".join(connection.log)))
     return CommandPage(sections)
-
-
-def _does(tool: Tool) -> str:
-    """Its description, less the last line, which names the server to Claude."""
-    words = visible_line(tool.description.rpartition("\n")[0] or tool.description, 500)
-    return f"{words} (read-only, according to the server)" if tool.read_only else words
 
 
 def _check_known(servers: McpServers, name: str) -> None:

@@ -383,8 +383,13 @@ class Subagents(Feature):
         for each in ended:
             each.reported = True
         commands = background_tasks().unreported(session.id)
+        endings = []
+        for each in ended:
+            what = f"Your agent in the background ({visible_line(each.description)}) {each.state}."
+            text = f'<agent id="{each.id}" type="{each.type}">\n{what}\n{each.outcome}\n</agent>'
+            endings.append(text_context(f"Agent {each.type}", "agent", text))
         return [
-            *(text_context(f"Agent {each.type}", "agent", _ending(each)) for each in ended),
+            *endings,
             *(
                 text_context("Background command", "context", f"<background_command>\n{line}\n</background_command>")
                 for line in commands
@@ -767,12 +772,6 @@ def _result(end: RunEnd, agent_id: str, kind: str, calls: Sequence[str]) -> Tool
         cost_usd=end.cost_usd,
     )
     return ToolResult(f"{text}\n\n[agentId: {agent_id}; `resume` continues it]", is_error=failed, structured=output)
-
-
-def _ending(agent: BackgroundAgent) -> str:
-    about = f'<agent id="{agent.id}" type="{agent.type}">'
-    what = visible_line(agent.description)
-    return f"{about}\nYour agent in the background ({what}) {agent.state}.\n{agent.outcome}\n</agent>"
 
 
 def _kept(folder: Path, agent_id: str) -> tuple[Session | None, str]:

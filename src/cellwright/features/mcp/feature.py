@@ -127,7 +127,14 @@ class ServerConnections(ServerDiscovery):
         )
         await made.begin()
         self._sign_ins[name] = made
-        task = asyncio.get_running_loop().create_task(self._follow(name, made))
+
+        async def follow() -> None:
+            with contextlib.suppress(CellwrightError, asyncio.CancelledError):  # who waits for it is told
+                await made.done()
+                if (connection := self._connections.get(name)) is not None:
+                    connection.reconnect()
+
+        task = asyncio.get_running_loop().create_task(follow())
         self._following.add(task)
         task.add_done_callback(self._following.discard)
         return made
@@ -152,12 +159,6 @@ class ServerConnections(ServerDiscovery):
         if (connection := self._connections.get(name)) is not None:
             connection.reconnect()
         return True
-
-    async def _follow(self, name: str, sign_in: SignIn) -> None:
-        with contextlib.suppress(CellwrightError, asyncio.CancelledError):  # who waits for it is told
-            await sign_in.done()
-            if (connection := self._connections.get(name)) is not None:
-                connection.reconnect()
 
     def _wanted(self) -> dict[str, ServerEntry]:
         settings = self._in_force.settings
@@ -191,6 +192,11 @@ class ServerConnections(ServerDiscovery):
         if any(entry.scope == "project" and name not in self._connections for name, entry in wanted.items()):
             # where a program may reach some hosts only, nobody would ask about others: it reaches none
             bounds = without_hosts(await asyncio.to_thread(self._confine))
+
+        def roots() -> list[str]:
+            folders = (self._in_force.cwd, *self._in_force.settings.additional_directories)
+            return list(dict.fromkeys(folder.absolute().as_uri() for folder in folders))
+
         for name, entry in wanted.items():  # nothing is waited for here: no server is begun twice
             if name in self._connections:
                 continue
@@ -198,7 +204,7 @@ class ServerConnections(ServerDiscovery):
                 entry,
                 environ,
                 connect_seconds=seconds,
-                roots=self._roots,
+                roots=roots,
                 elicit=elicit,
                 make_tools=lambda each: server_tools(each, environ),
                 confinement=bounds if entry.scope == "project" else None,
@@ -206,10 +212,6 @@ class ServerConnections(ServerDiscovery):
             )
             self._connections[name] = connection
             connection.start()
-
-    def _roots(self) -> list[str]:
-        folders = (self._in_force.cwd, *self._in_force.settings.additional_directories)
-        return list(dict.fromkeys(folder.absolute().as_uri() for folder in folders))
 
     async def settled(self, seconds: float) -> None:
         """Wait until every server is connected or has failed, so long at most."""

@@ -274,7 +274,11 @@ def answer_of(cell: Cell) -> str:
         if ops := _ops(data):
             texts += _texts(ops)
         elif _is_answer(output):
-            texts.append(_of_markdown(joined(data.get("text/markdown"))))
+            # the prose of an answer that was saved as Markdown alone: without its last line, of model and cost
+            markdown = joined(data.get("text/markdown"))
+            *paragraphs, last = markdown.rstrip().split("\n\n")
+            has_last = last.startswith("*") and last.endswith("*") and paragraphs
+            texts.append("\n\n".join(paragraphs) if has_last else markdown)
     return "\n\n".join(text.strip("\n") for text in texts if text.strip())
 
 
@@ -311,12 +315,6 @@ def _texts(ops: Sequence[Mapping[str, Any]]) -> list[str]:
             block = str(op.get("block"))
             by_block[block] = by_block.get(block, "") + op["text"]
     return list(by_block.values())
-
-
-def _of_markdown(markdown: str) -> str:
-    """Return the prose of an answer that was saved as Markdown alone: without its last line, of model and cost."""
-    *paragraphs, last = markdown.rstrip().split("\n\n")
-    return "\n\n".join(paragraphs) if last.startswith("*") and last.endswith("*") and paragraphs else markdown
 
 
 def notebook_sources(cells: Sequence[Cell], folder: Path | None = None) -> list[Source]:

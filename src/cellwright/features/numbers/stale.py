@@ -63,13 +63,12 @@ class Lines(Struct, frozen=True):
 def lines_of(text: str) -> Lines:
     """Return the lines of `text`, up to 400,000 characters of it."""
     texts = [line[:LINE_CHARS] for line in text[:400_000].split("\n")]
-    return Lines(texts, [_place_hash(line) for line in texts])
-
-
-def _place_hash(line: str) -> str:
-    bare = _TOKEN.sub("#", _LINE_NUMBER.sub("", line)).replace("-#", "#")
-    bare = " ".join(_RULE.sub(r"\1", bare).split())
-    return hashlib.sha256(bare.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    places = []
+    for line in texts:
+        bare = _TOKEN.sub("#", _LINE_NUMBER.sub("", line)).replace("-#", "#")
+        bare = " ".join(_RULE.sub(r"\1", bare).split())
+        places.append(hashlib.sha256(bare.encode("utf-8", "surrogatepass")).hexdigest()[:12])
+    return Lines(texts, places)
 
 
 def numbers_in(line: str) -> list[float]:

@@ -229,7 +229,9 @@ class KeyTransport:
         # a shorter word of a header is no secret, and taking it out of texts would garble them
         self._secrets = [word for word in values.split() if len(word) >= 8]
         self._headers = _checked_headers(token, custom_headers or {}, has_user="@" in urlsplit(base_url).netloc)
-        self._clients: LoopClients[HttpClient] = LoopClients(self._build_client)
+        self._clients: LoopClients[HttpClient] = LoopClients(
+            lambda: http_client(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
+        )
 
     def __repr__(self) -> str:
         scheme, _, rest = self._url.partition("://")
@@ -263,9 +265,6 @@ class KeyTransport:
         client = await self._clients.get()
         async with client.send("GET", path, headers={}, seconds=seconds) as reply:
             yield reply
-
-    def _build_client(self) -> HttpClient:
-        return http_client(self._url, self._headers, idle_seconds=KEEP_WARM_SECONDS)
 
 
 def _check_address(url: str) -> None:

@@ -212,13 +212,10 @@ class EgressLog:
             make_private_folder(self._file.parent)
             with contextlib.suppress(FileNotFoundError):
                 if self._file.stat().st_size + len(line) > self._most_bytes:
-                    self._rotate()
+                    names = [self._file, *(self._file.with_name(f"{self._file.name}.{n}") for n in range(1, KEPT + 1))]
+                    for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
+                        with contextlib.suppress(FileNotFoundError):
+                            newer.replace(older)
             fd = os.open(self._file, os.O_WRONLY | os.O_APPEND | os.O_CREAT, PRIVATE_FILE)
             with os.fdopen(fd, "ab") as opened:
                 opened.write(line)
-
-    def _rotate(self) -> None:
-        names = [self._file, *(self._file.with_name(f"{self._file.name}.{n}") for n in range(1, KEPT + 1))]
-        for older, newer in zip(reversed(names), reversed(names[:-1]), strict=False):
-            with contextlib.suppress(FileNotFoundError):
-                newer.replace(older)

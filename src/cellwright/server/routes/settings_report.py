@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from cellwright.config.settings.known_settings import KEYS
-from cellwright.config.settings.settings import Origin, Settings, load_settings
+from cellwright.config.settings.settings import Settings, load_settings
 from cellwright.conversation.resolve_options import ALIASES, full_name, model_of, named_models
 from cellwright.conversation.runs.run_options import RunOptions
 from cellwright.errors import CellwrightError
@@ -31,7 +31,15 @@ def settings_report(folder: Path, environ: Mapping[str, str]) -> dict[str, Any]:
             ".".join(path): {
                 "value": _shown(path, settings.merged.value(*path)),
                 "known": path in KEYS or path[:-1] in KEYS,
-                "origins": [_origin(path, origin) for origin in settings.origins(".".join(path))],
+                "origins": [
+                    {
+                        "scope": origin.scope,
+                        "from": origin.label,
+                        "file": None if origin.file is None else str(origin.file),
+                        "value": _shown(path, origin.value),
+                    }
+                    for origin in settings.origins(".".join(path))
+                ],
             }
             for path in sorted(settings.merged.entries)
         },
@@ -86,11 +94,6 @@ def _price(model: str, kind: str) -> float | None:
     # of a short prompt: the price of a long one may be another
     price = cost_usd(model, {"input_tokens": 0, "output_tokens": 0, kind: 1_000})
     return None if price is None else round(price * 1_000, 6)
-
-
-def _origin(path: tuple[str, ...], origin: Origin) -> dict[str, Any]:
-    file = None if origin.file is None else str(origin.file)
-    return {"scope": origin.scope, "from": origin.label, "file": file, "value": _shown(path, origin.value)}
 
 
 def _shown(path: tuple[str, ...], value: Any) -> Any:

@@ -248,7 +248,10 @@ def splice(
             result = lines[:first] + added + lines[last:]
         else:
             result = _before(position, added) if action == "insert_before" else _after(position, added)
-    return SplicedText(_ended_like(text, result, end), notes)
+    whole = "".join(line if line.endswith("\n") else line + end for line in result)
+    if whole.endswith("\n") and not text.endswith("\n"):
+        whole = whole.removesuffix("\n").removesuffix("\r")
+    return SplicedText(whole, notes)
 
 
 def _within_line(source: bytes, start: int, found: Definition, action: Action, new: str, display_path: str) -> str:
@@ -261,12 +264,6 @@ def _within_line(source: bytes, start: int, found: Definition, action: Action, n
     put = new.strip().encode("utf-8", "surrogatepass") if action == "replace" else b""
     after = source[found.stop :] if put else source[found.stop :].lstrip(b" \t")
     return (source[:start] + put + after).decode("utf-8", "surrogatepass")
-
-
-def _ended_like(text: str, lines: list[str], end: str) -> str:
-    """The lines as one text, with a line end at its end only if `text` has one."""
-    whole = "".join(line if line.endswith("\n") else line + end for line in lines)
-    return whole if text.endswith("\n") or not whole.endswith("\n") else whole.removesuffix("\n").removesuffix("\r")
 
 
 def _lost(old: str, new: str) -> tuple[str, ...]:

@@ -52,6 +52,9 @@ async def run_program(
 
     Raises ToolError when it cannot be started, and with what it wrote so far when its time is over.
     """
+    # a container has the folder that `scratch` lies in already
+    if scratch is not None and (confinement is None or not in_engine(confinement)):
+        confinement = also_writing(confinement, scratch)
     live = LiveOutput(SHOWN_CHARS, progress)
     command = Command(
         arguments=arguments,
@@ -59,7 +62,7 @@ async def run_program(
         # which a shell would set, and some programs believe
         environ={**child_environment(environ), "PWD": str(cwd)},
         memory_mb=MEMORY_MB,
-        confinement=without_hosts(confinement if scratch is None else _with(confinement, scratch)),
+        confinement=without_hosts(confinement),
         says=lambda line: progress(message=line),
     )
     name = Path(arguments[0]).name
@@ -82,12 +85,6 @@ async def run_program(
             code=ErrorCode.EXECUTION_TIMEOUT,
         )
     return ProgramExit(exit_code(program.exit_code), live.kept.text(), live.kept.path)
-
-
-def _with(confinement: Confinement | None, scratch: Path) -> Confinement | None:
-    """`confinement`, writing to `scratch`; a container has the folder that it lies in already."""
-    inside = confinement is not None and in_engine(confinement)
-    return confinement if inside else also_writing(confinement, scratch)
 
 
 ENVIRONMENTS = (".venv", "venv", "env")

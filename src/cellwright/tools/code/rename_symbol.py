@@ -214,7 +214,12 @@ class _Renamer:
                 raise ToolError(f"{path} was changed just now. Call again.", code=ErrorCode.FILE_ACCESS_ERROR)
             file.now = renamed(file.before, [start + shift for start in starts], symbol.name, input.new_name)
             files.append(file)
-        notes = [_notebook_note(path, sources[path], chosen) for path in notebooks]
+        notes = []
+        for path in notebooks:
+            places = dict.fromkeys(place_in(sources[path].cells, use.line) for use in chosen if use.path == path)
+            notes.append(
+                f"{path} uses it, too, and was left as it is (change it with NotebookEdit): {', '.join(places)}"
+            )
         patched = patched_files(files, allow_syntax_errors=False)
         return _Plan(patched, notes, [path for path in by_file if path not in notebooks])
 
@@ -309,7 +314,10 @@ def _chosen(input: RenameSymbolInput, renaming: Renaming, sources: Mapping[str, 
     """The places to change. ToolError where the call has not said what becomes of unclear ones."""
     unclear = {f"{use.path}{place_in(sources[use.path].cells, use.line)}": use for use in renaming.unclear}
     if input.also is None and unclear:
-        lines = [f"{place}: {_line_of(sources[use.path], use)}" for place, use in unclear.items()]
+        lines = []
+        for place, use in unclear.items():
+            line = sources[use.path].text.split(b"\n")[use.line - 1]
+            lines.append(f"{place}: {short(line.decode('utf-8', 'replace'))}")
         more = [f"and {len(lines) - PLACES_NAMED} more"] if len(lines) > PLACES_NAMED else []
         raise ToolError(
             f"{counted(len(renaming.sure), 'place')} certainly mean {input.symbol}; the following are unclear. Look at "
@@ -326,15 +334,6 @@ def _chosen(input: RenameSymbolInput, renaming: Renaming, sources: Mapping[str, 
         raise ToolError(message, code=ErrorCode.INVALID_PARAMETERS)
     lines_wanted = {(unclear[place].path, unclear[place].line) for place in wanted}
     return [*renaming.sure, *(use for use in renaming.unclear if (use.path, use.line) in lines_wanted)]
-
-
-def _line_of(source: SourceText, use: UseOfName) -> str:
-    return short(source.text.split(b"\n")[use.line - 1].decode("utf-8", "replace"))
-
-
-def _notebook_note(path: str, source: SourceText, chosen: Sequence[UseOfName]) -> str:
-    places = dict.fromkeys(place_in(source.cells, use.line) for use in chosen if use.path == path)
-    return f"{path} uses it, too, and was left as it is (change it with NotebookEdit): {', '.join(places)}"
 
 
 class UseOfName(Struct, frozen=True, order=True):

@@ -284,6 +284,13 @@ def read_go(path: Path) -> Report:
     return report
 
 
+def _go_failure(package: str, test: str, text: str) -> FailedTest:
+    found = _GO_PLACE.search(text)
+    message, file, line = (found["message"], found["file"], int(found["line"])) if found else (_short(text), "", 0)
+    name = f"{package}.{test}" if test else package
+    return FailedTest(name, "failed" if test else "error", message[:MESSAGE_CHARS], file, line, _tail(text))
+
+
 _GoTest = tuple[str, str]
 """A package, and the name of a test in it; "" for the package itself."""
 
@@ -296,13 +303,6 @@ def _fail_package(package: _GoTest, running: dict[_GoTest, None], failed: dict[_
     failed.update(dict.fromkeys(unfinished))
     if not any(test[0] == package[0] for test in failed):
         failed[package] = None
-
-
-def _go_failure(package: str, test: str, text: str) -> FailedTest:
-    found = _GO_PLACE.search(text)
-    message, file, line = (found["message"], found["file"], int(found["line"])) if found else (_short(text), "", 0)
-    name = f"{package}.{test}" if test else package
-    return FailedTest(name, "failed" if test else "error", message[:MESSAGE_CHARS], file, line, _tail(text))
 
 
 def read_libtest(path: Path) -> Report:
@@ -597,7 +597,12 @@ def run_tests_tool(cwd: Path, environ: Mapping[str, str] = os.environ) -> Tool:
             )
             seconds = time.monotonic() - started
             report, problem = await asyncio.to_thread(_report, run)
-        return _result(run, ended, report, [problem, *_notes(ended, others)], seconds, selection.folder)
+        notes = [problem]
+        if ended.output_path:
+            notes.append(f"[The whole output is in {ended.output_path}]")
+        if others:
+            notes.append(f"[There are other tests here, too: framework {' or '.join(others)}.]")
+        return _result(run, ended, report, notes, seconds, selection.folder)
 
     return run_tests
 
@@ -637,13 +642,6 @@ def _report(run: RunnerCall) -> tuple[Report | None, str]:
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         # the file is foreign data: whatever shape it has, the output is still there
         return None, f"[The runner's report could not be read: {error}]"
-
-
-def _notes(ended: ProgramExit, others: list[str]) -> list[str]:
-    notes = [f"[The whole output is in {ended.output_path}]"] if ended.output_path else []
-    if others:
-        notes.append(f"[There are other tests here, too: framework {' or '.join(others)}.]")
-    return notes
 
 
 def _result(

@@ -159,8 +159,16 @@ def _recovered(record: ChangeRecord) -> ChangeOutcome:
                 _make(record, number, file, goal)
         held = [goal] * len(held)
     if _all(held, "old"):
-        _remove_folders(record.files)
-    return _outcome(record.files, held)
+        # the folders that were made for files that did not come to be
+        made = {folder for file in record.files for folder in file.folders}
+        for folder in sorted(made, key=lambda path: -len(path.parts)):
+            with suppress(OSError):  # not made, or somebody has put something in it
+                folder.rmdir()
+
+    def those(*which: Held) -> tuple[Path, ...]:
+        return tuple(file.path for file, each in zip(record.files, held, strict=True) if each in which)
+
+    return ChangeOutcome(made=those("new", "either"), unchanged=those("old"), unclear=those("other", "torn"))
 
 
 def _all(held: Sequence[Held], which: Held) -> bool:
@@ -228,20 +236,6 @@ def _make(record: ChangeRecord, number: int, file: FileToChange, goal: Literal["
             name = folder.entry(file.path.name)
             put_back(folder, name, kept, in_place=file.in_place, beside=record.beside(number))
         sync(folder)
-
-
-def _remove_folders(files: Sequence[FileToChange]) -> None:
-    """Remove the folders that were made for files that did not come to be."""
-    for folder in sorted({folder for file in files for folder in file.folders}, key=lambda path: -len(path.parts)):
-        with suppress(OSError):  # not made, or somebody has put something in it
-            folder.rmdir()
-
-
-def _outcome(files: Sequence[FileToChange], held: Sequence[Held]) -> ChangeOutcome:
-    def those(*which: Held) -> tuple[Path, ...]:
-        return tuple(file.path for file, each in zip(files, held, strict=True) if each in which)
-
-    return ChangeOutcome(made=those("new", "either"), unchanged=those("old"), unclear=those("other", "torn"))
 
 
 def _sha256(path: Path) -> str | None:
@@ -327,7 +321,9 @@ def write_together(writes: Sequence[FileWrite], *, what: str = "") -> list[os.st
     when it cannot be written. Paths are real paths, each at most once.
     """
     recover_changes()
-    record = _begun(writes, what)
+    record = None  # where none can be kept, the writes are made without
+    with suppress(OSError):
+        record = begin_change([_to_change(write) for write in writes], what)
     try:
         statuses = _write(writes, record)
     except NotTakenBack:
@@ -341,13 +337,6 @@ def write_together(writes: Sequence[FileWrite], *, what: str = "") -> list[os.st
     if record is not None:
         record.end(ChangeOutcome(made=tuple(write.path for write in writes)))
     return statuses
-
-
-def _begun(writes: Sequence[FileWrite], what: str) -> ChangeRecord | None:
-    """The record of the writes; None where none can be kept: then they are made without."""
-    with suppress(OSError):
-        return begin_change([_to_change(write) for write in writes], what)
-    return None
 
 
 def _to_change(write: FileWrite) -> FileToChange:

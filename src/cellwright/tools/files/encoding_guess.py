@@ -216,15 +216,13 @@ def _sample(data: bytes) -> bytes:
             if size > SAMPLE_BYTES:
                 break
     whole = b"\n".join(lines)
-    return whole if len(whole) <= 16 * SAMPLE_BYTES else _around_foreign(whole)
-
-
-def _around_foreign(line: bytes) -> bytes:
-    """A part of a very long line, cut where no candidate has a character over the cut: at spaces and control characters."""
-    first = next(at for at, byte in enumerate(line) if byte >= 0x80)
-    start = max(line.rfind(b" ", 0, first), 0)
-    stop = line.find(b" ", start + SAMPLE_BYTES)
-    return line[start:stop] if stop > first else line[start:]
+    if len(whole) <= 16 * SAMPLE_BYTES:
+        return whole
+    # a part of a very long line, cut where no candidate has a character over the cut: at spaces and control characters
+    first = next(at for at, byte in enumerate(whole) if byte >= 0x80)
+    start = max(whole.rfind(b" ", 0, first), 0)
+    stop = whole.find(b" ", start + SAMPLE_BYTES)
+    return whole[start:stop] if stop > first else whole[start:]
 
 
 def _bits(text: str, language: str, languages: tuple[str, ...]) -> float:
@@ -319,32 +317,16 @@ def _by_lead(codec: str, usual: range, bits: float, rare_bits: float) -> Callabl
     return other
 
 
-def _simplified() -> tuple[dict[str, float], Callable[[str], float]]:
-    return _ranked(SIMPLIFIED, 0.7), _by_lead("gb18030", range(0xB0, 0xD8), 14.0, 21.0)
-
-
-def _traditional() -> tuple[dict[str, float], Callable[[str], float]]:
-    return _ranked(TRADITIONAL, 0.7), _by_lead("big5hkscs", range(0xA4, 0xC7), 14.5, 21.0)
-
-
 def _japanese() -> tuple[dict[str, float], Callable[[str], float]]:
     known = {**_ranked(KANJI, 0.3), **_ranked(KATAKANA, 0.12), **_ranked(HIRAGANA, 0.45)}
     other = _by_lead("euc_jp", range(0xB0, 0xD0), 14.5, 21.0)
     return known, lambda character: 14.0 if "\uff61" <= character <= "\uff9f" else other(character)
 
 
-def _half_width() -> tuple[dict[str, float], Callable[[str], float]]:
-    return {chr(code): 7.2 for code in range(0xFF61, 0xFFA0)}, lambda _: UNKNOWN_BITS
-
-
-def _korean() -> tuple[dict[str, float], Callable[[str], float]]:
-    return _ranked(HANGUL, 0.75), _by_lead("cp949", range(0xB0, 0xC9), 13.0, 20.0)
-
-
-_EAST_ASIAN = {
-    "Simplified": _simplified,
-    "Traditional": _traditional,
+_EAST_ASIAN: Mapping[str, Callable[[], tuple[dict[str, float], Callable[[str], float]]]] = {
+    "Simplified": lambda: (_ranked(SIMPLIFIED, 0.7), _by_lead("gb18030", range(0xB0, 0xD8), 14.0, 21.0)),
+    "Traditional": lambda: (_ranked(TRADITIONAL, 0.7), _by_lead("big5hkscs", range(0xA4, 0xC7), 14.5, 21.0)),
     "Japanese": _japanese,
-    "HalfWidth": _half_width,
-    "Korean": _korean,
+    "HalfWidth": lambda: ({chr(code): 7.2 for code in range(0xFF61, 0xFFA0)}, lambda _: UNKNOWN_BITS),
+    "Korean": lambda: (_ranked(HANGUL, 0.75), _by_lead("cp949", range(0xB0, 0xC9), 13.0, 20.0)),
 }

@@ -185,17 +185,13 @@ def guessed_encoding(data: bytes, *, final: bool) -> Encoding:
     guess = guess_encoding(data, final=final)
     if guess is not None and guess.name != "cp1252":
         return Encoding(guess.name, guessed=True, rivals=guess.rivals, twins=guess.twins)
-    name = _one_byte_encoding(data).name
+    # Latin-1 has control characters there that no text holds; Windows has quotation marks, dashes and the euro
+    has_windows_only = len(data.translate(None, WINDOWS_ONLY)) < len(data)
+    is_windows = has_windows_only and not any(byte in data for byte in NOT_IN_CP_1252)
+    name = (CP_1252 if is_windows else LATIN_1).name
     if guess is None:
         return Encoding(name, guessed=True, unclear=True)
     return Encoding(name, guessed=True, rivals=guess.rivals, twins=guess.twins)
-
-
-def _one_byte_encoding(data: bytes) -> Encoding:
-    # Latin-1 has control characters there that no text holds; Windows has quotation marks, dashes and the euro
-    if len(data.translate(None, WINDOWS_ONLY)) < len(data) and not any(byte in data for byte in NOT_IN_CP_1252):
-        return CP_1252
-    return LATIN_1
 
 
 def _declared_encoding(head: bytes, *, final: bool) -> Encoding | None:

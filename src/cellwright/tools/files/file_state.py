@@ -220,11 +220,6 @@ class SeenFile(Struct, frozen=True):
     """The encoding that the text was shown in; None for what is not text."""
 
 
-def _never(_path: Path) -> bool:
-    """Return False: there is no editor."""
-    return False
-
-
 class FileState:
     """A session's memory of files, by real path. Used by reads that run in parallel.
 
@@ -232,7 +227,7 @@ class FileState:
     each change before it is made.
     """
 
-    def __init__(self, is_unsaved: Callable[[Path], bool] = _never, keeper: BackupStore | None = None) -> None:
+    def __init__(self, is_unsaved: Callable[[Path], bool] = lambda _: False, keeper: BackupStore | None = None) -> None:
         self.is_unsaved = is_unsaved
         self.keeper: BackupStore = keeper or OriginalsOnly()
         self.cells = ShownCells()

@@ -372,7 +372,10 @@ def _apply(plan: _Plan, file: FilePatch) -> None:
             raise ToolError(f"{file.new or file.old} is {_NO_FILES[mode]}: that cannot be patched here.")
     if file.old is None:
         target = _absent(plan, file.new or "")
-        target.now, target.encoding = encode(_content(file), UTF_8, target.display_path), UTF_8
+        if any(hunk.old for hunk in file.hunks):
+            raise ToolError(f"{file.new} is to be created, but the patch expects lines in it.")
+        content = "".join(line for hunk in file.hunks for line in hunk.new)
+        target.now, target.encoding = encode(content, UTF_8, target.display_path), UTF_8
         target.fresh = target.known = True
     else:
         target = _from(plan, file, plan.file(file.old))
@@ -414,13 +417,6 @@ def _absent(plan: _Plan, name: str) -> PatchedFile:
     if target.now is not None:
         raise ToolError(f"{target.display_path} is to be created, but it exists already.")
     return target
-
-
-def _content(file: FilePatch) -> str:
-    lines = [line for hunk in file.hunks for line in hunk.new]
-    if any(hunk.old for hunk in file.hunks):
-        raise ToolError(f"{file.new} is to be created, but the patch expects lines in it.")
-    return "".join(lines)
 
 
 def _patched(plan: _Plan, file: PatchedFile, data: bytes, hunks: tuple[Hunk, ...]) -> bytes:
@@ -496,7 +492,12 @@ class PatchedFiles(Struct, frozen=True):
 
     def output(self) -> FilesOutput:
         """The changes for programs."""
-        return FilesOutput(summary=self.summary, files=tuple(map(_affected, self.files)), edit_summary=self.summary)
+        files = []
+        for file in self.files:
+            diff = diff_texts(_text(file.was, file), _text(file.now, file), file.display_path)
+            path, kind = file.path.as_posix(), _type(file)
+            files.append(AffectedFile(path=path, type=kind, added=diff.added, removed=diff.removed))
+        return FilesOutput(summary=self.summary, files=tuple(files), edit_summary=self.summary)
 
 
 def patched_files(files: Sequence[PatchedFile], *, allow_syntax_errors: bool) -> PatchedFiles:
@@ -616,11 +617,6 @@ def _like(file: PatchedFile) -> tuple[Path, Any] | None:
     if file.origin is None or file.origin.status is None:
         return None
     return file.origin.path, file.origin.status
-
-
-def _affected(file: PatchedFile) -> AffectedFile:
-    diff = diff_texts(_text(file.was, file), _text(file.now, file), file.display_path)
-    return AffectedFile(path=file.path.as_posix(), type=_type(file), added=diff.added, removed=diff.removed)
 
 
 def _type(file: PatchedFile) -> Literal["create", "update", "delete"]:

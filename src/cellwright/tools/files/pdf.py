@@ -53,9 +53,11 @@ def read_pdf(file: BinaryIO, size: int, display_path: str, request: PdfRequest, 
     if not request.as_text:
         data = _document(file, size, reader, numbers, count, display_path, stopped)
         if len(data) <= DOCUMENT_BYTES:
+            encoded = base64.b64encode(data).decode("ascii")
+            source = {"type": "base64", "media_type": "application/pdf", "data": encoded}
             return [
                 {"type": "text", "text": f"[{display_path}: PDF, {which}]"},
-                _block(data, Path(display_path).name, which),
+                {"type": "document", "source": source, "title": f"{Path(display_path).name}, {which}"},
             ]
     fewer = "; ask for fewer pages to see them" if len(numbers) > 1 else ""
     why = "" if request.as_text else f", as text because they have more than {DOCUMENT_BYTES >> 20} MB{fewer}"
@@ -163,12 +165,6 @@ def _document(
     except Exception as error:  # broken files make pypdf raise nearly anything
         raise _broken(display_path, error) from error
     return out.getvalue()
-
-
-def _block(data: bytes, name: str, which: str) -> dict[str, Any]:
-    encoded = base64.b64encode(data).decode("ascii")
-    source = {"type": "base64", "media_type": "application/pdf", "data": encoded}
-    return {"type": "document", "source": source, "title": f"{name}, {which}"}
 
 
 def _text(

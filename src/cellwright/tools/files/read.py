@@ -438,7 +438,8 @@ def _notes(page: TextPage, display_path: str, request: ReadRequest) -> list[str]
     if page.last != (page.total if page.first > 0 else -1):
         of = f" of {page.total}" if page.total is not None else ""
         why = " One result holds no more." if page.full else ""
-        notes.append(f"[PARTIAL: lines {_lines(page)}{of}.{why} Go on with offset={page.last + 1}.]")
+        to = " to " if page.first < 0 else "-"
+        notes.append(f"[PARTIAL: lines {page.first}{to}{page.last}{of}.{why} Go on with offset={page.last + 1}.]")
     return notes
 
 
@@ -455,10 +456,6 @@ def _encoding_words(encoding: Encoding, request: ReadRequest) -> str:
         f"[The file is not UTF-8 and does not declare its encoding: taken as {encoding.label}{how}. Edits keep that. If "
         "words look wrong, name the right one in encoding.]"
     )
-
-
-def _lines(page: TextPage) -> str:
-    return f"{page.first} to {page.last}" if page.first < 0 else f"{page.first}-{page.last}"
 
 
 def _image(file: io.FileIO, size: int, display_path: str) -> Content:

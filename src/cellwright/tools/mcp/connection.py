@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import importlib
 import logging
 import sys
@@ -33,7 +32,7 @@ from cellwright.version import VERSION
 if TYPE_CHECKING:
     from httpx2 import Auth
     from mcp import Client, MCPError
-    from mcp_types import ListResourcesResult, Prompt, Resource
+    from mcp_types import ListResourcesResult, Resource
     from mcp_types import Tool as ToolDefinition
 
     from cellwright.tools.mcp.oauth import Challenge, ServerAuth
@@ -217,8 +216,12 @@ class ServerConnection:
         """The server's resources. Raises ToolError."""
         found: list[Resource] = []
         cursor: str | None = None
+
+        async def next_page(client: Client) -> ListResourcesResult:
+            return await client.list_resources(cursor=cursor)
+
         for _ in range(MAX_PAGES):
-            page = await self._ask(functools.partial(_resource_page, cursor), "the list of resources")
+            page = await self._ask(next_page, "the list of resources")
             found += page.resources
             if not (cursor := page.next_cursor):
                 break
@@ -381,7 +384,9 @@ class ServerConnection:
             if way is not None:
                 self.log.extend(way.errors)
         if way is not None and way.errors:
-            problem = f"{problem}; it wrote: {_last_words(way.errors)}"
+            # the last line that the program wrote, and with which exit code it ended
+            last = list(way.errors)[-2 if way.errors[-1].startswith(ENDED) else -1 :]
+            problem = f"{problem}; it wrote: {visible_line(' '.join(last), 300)}"
         # the package's own words do not say that it was the token
         if way is not None and not stood and not self._wants_user and way.statuses and way.statuses[-1] in _NOT_ALLOWED:
             problem = f"HTTP {way.statuses[-1]}: it does not accept the token or header that it was sent. Renew it."
@@ -509,7 +514,14 @@ class ServerConnection:
         except (MCPError, ValidationError) as error:  # its tools are good all the same
             self.log.append(f"(its prompts could not be read: {_words(error)})")
             return
-        self.prompts = tuple(map(_prompt, prompts))
+        self.prompts = tuple(
+            ServerPrompt(
+                each.name,
+                shown_text(each.description or each.title or "", 500),
+                tuple((argument.name, bool(argument.required)) for argument in (each.arguments or ())[:50]),
+            )
+            for each in prompts
+        )
 
     async def _list_roots(self, context: Any) -> Any:  # the SDK calls it so
         with importing:
@@ -547,10 +559,6 @@ class _Opened:
         return None
 
 
-async def _resource_page(cursor: str | None, client: Client) -> ListResourcesResult:
-    return await client.list_resources(cursor=cursor)
-
-
 def load_package() -> None:
     """Import what speaks with servers and checks their schemas, which takes a second. Raises ImportError."""
     if "mcp" not in sys.modules and (problem := extra_problem("mcp")):
@@ -561,22 +569,11 @@ def load_package() -> None:
     logging.getLogger("mcp").addHandler(logging.NullHandler())
 
 
-def _prompt(prompt: Prompt) -> ServerPrompt:
-    arguments = tuple((each.name, bool(each.required)) for each in (prompt.arguments or ())[:50])
-    return ServerPrompt(prompt.name, shown_text(prompt.description or prompt.title or "", 500), arguments)
-
-
 def _first(error: BaseException) -> BaseException:
     """Of several errors at once the first."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return error
-
-
-def _last_words(lines: Sequence[str]) -> str:
-    """The last line that a program wrote, and with which exit code it ended."""
-    kept = list(lines)[-2:] if lines[-1].startswith(ENDED) else [lines[-1]]
-    return visible_line(" ".join(kept), 300)
 
 
 def _words(error: BaseException) -> str:

@@ -174,7 +174,10 @@ def _question(text: str, header: str, options: list[dict[str, str]]) -> dict[str
 
 def _text_of(name: str, field: Field, intro: str, needed: bool, wrong: str) -> str:
     about = field.get("description") or field.get("title") or name
-    kind = _kind(field)
+    kind = str(field.get("type", "string"))
+    bounds = [f"{word} {field[key]}" for key, word in (("minimum", "at least"), ("maximum", "at most")) if key in field]
+    words = {"string": "text", "integer": "whole number", "boolean": "yes or no"}.get(kind, kind)
+    kind = visible_line(" ".join([words, *bounds]), 80)
     choices = [label for label, _ in _enum(field)]
     more = f" One of: {', '.join(choices)}." if len(choices) > MAX_OPTIONS - 1 else ""
     problem = f" ({wrong}.)" if wrong else ""
@@ -220,13 +223,6 @@ def _enum(field: Field) -> list[tuple[str, str]]:
         names = names if isinstance(names, list) and len(names) == len(values) else values
         pairs = list(zip(names, values, strict=True))
     return [(visible_line(str(label), 100), str(value)) for label, value in pairs if value is not None][:50]
-
-
-def _kind(field: Field) -> str:
-    kind = str(field.get("type", "string"))
-    bounds = [f"{word} {field[key]}" for key, word in (("minimum", "at least"), ("maximum", "at most")) if key in field]
-    words = {"string": "text", "integer": "whole number", "boolean": "yes or no"}.get(kind, kind)
-    return visible_line(" ".join([words, *bounds]), 80)
 
 
 def _value(answer: str, field: Field) -> Any:

@@ -165,7 +165,8 @@ class _Served:
     ) -> CallToolResult | InputRequiredResult:
         arguments = params.arguments or {}
         if len(json.dumps(arguments)) > MAX_ARGUMENT_CHARS:
-            return _refused(f"The arguments are longer than {MAX_ARGUMENT_CHARS:,} characters. Nothing was done.")
+            refusal = f"The arguments are longer than {MAX_ARGUMENT_CHARS:,} characters. Nothing was done."
+            return CallToolResult(content=content_of(refusal), is_error=True)
         if params.name not in {tool.name for tool in self._tools}:
             raise MCPError(INVALID_PARAMS, f"Unknown tool: {visible(params.name[:100])}")
         question = _Question(context, params, self._key)
@@ -189,7 +190,10 @@ class _Served:
     ) -> ListResourcesResult:
         end = await self._calls.call(self._glob.name, {"pattern": "**/*.ipynb"}, None, self._glob)
         found = end.structured.get("filenames", ()) if isinstance(end.structured, dict) else ()
-        paths = [path for name in found if (path := _below(self._cwd, name)) is not None]
+        paths = []
+        for name in found:
+            with contextlib.suppress(ValueError):  # outside of the folder
+                paths.append((self._cwd / name).relative_to(self._cwd).as_posix())
         listed = [
             Resource(uri=f"{SCHEME}:///{quote(path)}", name=path, mime_type="text/markdown") for path in sorted(paths)
         ]
@@ -366,10 +370,6 @@ def content_of(content: Content) -> list[ContentBlock]:
     return blocks
 
 
-def _refused(message: str) -> CallToolResult:
-    return CallToolResult(content=content_of(message), is_error=True)
-
-
 def _text_of(content: Content) -> str:
     if isinstance(content, str):
         return content
@@ -389,14 +389,6 @@ def notebook_path(uri: str) -> str | None:
     path = unquote(address.path).lstrip("/")
     is_ours = address.scheme == SCHEME and not (address.netloc or address.query or address.fragment)
     return path if is_ours and path and "\0" not in path else None
-
-
-def _below(cwd: Path, name: str) -> str | None:
-    """The path of a file in the folder, with slashes; None for one outside."""
-    try:
-        return (cwd / name).relative_to(cwd).as_posix()
-    except ValueError:
-        return None
 
 
 class NotebookMarkdownInput(ToolInput):

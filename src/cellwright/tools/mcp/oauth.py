@@ -473,7 +473,9 @@ class SignIn:
         """Listen for the browser on this machine alone; the port. Raises CellwrightError where a configured one is taken."""
         wanted = entry.oauth.callback_port if entry.oauth is not None else 0
         known = await records.get_client_info()
-        ports = [wanted] if wanted else [*_ports_of(known), 0]
+        # the port that it was registered with, so that it need not be registered anew
+        registered = [uri.port for uri in (known.redirect_uris or ()) if uri.port] if known is not None else []
+        ports = [wanted] if wanted else [*registered, 0]
         for port in ports:
             try:
                 server = await asyncio.start_server(self._serve, "127.0.0.1", port, limit=MAX_REQUEST_BYTES)
@@ -526,12 +528,6 @@ class SignIn:
     def _failed(self, why: str) -> CellwrightError:
         message = f"You are not signed in to the MCP server {self.entry.name}: {why}."
         return CellwrightError(ErrorCode.MCP_CONNECTION_FAILED, message)
-
-
-def _ports_of(known: OAuthClientInformationFull | None) -> list[int]:
-    """The port that a client was registered with, so that it need not be registered anew."""
-    ports = [uri.port for uri in (known.redirect_uris or ())] if known is not None else []
-    return [port for port in ports if port]
 
 
 def _words(error: BaseException) -> str:

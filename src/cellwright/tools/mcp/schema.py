@@ -183,10 +183,6 @@ def _schemas(value: Any, depth: int) -> Any:
     return [inner for inner in cleaned if inner is not _GONE] or _GONE
 
 
-def _one_schema(value: Any, depth: int) -> Any:
-    return _schema(value, depth + 1)
-
-
 def _type(value: Any, _depth: int) -> Any:
     if isinstance(value, list):
         kinds = [kind for kind in dict.fromkeys(each for each in value if isinstance(each, str)) if kind in _TYPES]
@@ -209,16 +205,8 @@ def _count(value: Any, _depth: int) -> Any:
     return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 2**53 else _GONE
 
 
-def _flag(value: Any, _depth: int) -> Any:
-    return value if isinstance(value, bool) else _GONE
-
-
 def _text(value: Any, _depth: int) -> Any:
     return shown_text(value, MAX_TEXT) if isinstance(value, str) else _GONE
-
-
-def _reference(value: Any, _depth: int) -> Any:
-    return value if isinstance(value, str) and value.startswith("#") else _GONE
 
 
 def _plain(value: Any, _depth: int) -> Any:
@@ -242,16 +230,18 @@ _KEYWORDS: Mapping[str, Clean] = {
     "type": _type,
     **dict.fromkeys(("properties", "$defs", "definitions"), _members),
     **dict.fromkeys(("anyOf", "oneOf", "allOf", "prefixItems"), _schemas),
-    **dict.fromkeys(("items", "additionalProperties", "not", "contains"), _one_schema),
+    **dict.fromkeys(
+        ("items", "additionalProperties", "not", "contains"), lambda value, depth: _schema(value, depth + 1)
+    ),
     "required": _names,
     "enum": _choices,
     "const": _plain,
     "default": _plain,
     **dict.fromkeys(("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"), _number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems", "minProperties", "maxProperties"), _count),
-    "uniqueItems": _flag,
+    "uniqueItems": lambda value, _: value if isinstance(value, bool) else _GONE,
     **dict.fromkeys(("description", "title", "format"), _text),
-    "$ref": _reference,
+    "$ref": lambda value, _: value if isinstance(value, str) and value.startswith("#") else _GONE,
 }
 
 

@@ -211,7 +211,11 @@ def resource_tools(connections: Connections) -> tuple[Tool, ...]:
                     raise
                 lines.append(f"{each.entry.name}: {error.message}")
                 continue
-            lines += [_line(each.entry.name, resource) for resource in found[:MAX_LISTED]]
+            for resource in found[:MAX_LISTED]:
+                facts = (resource.title or resource.name, resource.description, resource.mime_type)
+                about = " ".join(filter(None, facts))
+                uri = visible_line(str(resource.uri), 500)
+                lines.append(f"- {each.entry.name} {uri}: {shown_text(about, 300)}")
             if len(found) > MAX_LISTED:
                 lines.append(f"({len(found) - MAX_LISTED} more of {each.entry.name})")
         return "\n".join(lines) or "There are no resources."
@@ -245,8 +249,3 @@ def _named(connections: Mapping[str, ServerConnection], name: str) -> ServerConn
         known = ", ".join(connections) or "none"
         raise ToolError(f"MCP server {name} was not found. Available: {known}.", code=ErrorCode.INVALID_PARAMETERS)
     return found
-
-
-def _line(server: str, resource: Any) -> str:
-    about = " ".join(filter(None, (resource.title or resource.name, resource.description, resource.mime_type)))
-    return f"- {server} {visible_line(str(resource.uri), 500)}: {shown_text(about, 300)}"

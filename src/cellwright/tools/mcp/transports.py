@@ -181,11 +181,8 @@ class StdioMessages:
         self._in_string = False
 
 
-def _no_number(_name: str) -> None:
-    """NaN and Infinity are no JSON; as in JavaScript they become null."""
-
-
-_DECODER = json.JSONDecoder(strict=False, parse_constant=_no_number)
+# NaN and Infinity are no JSON; as in JavaScript they become null
+_DECODER = json.JSONDecoder(strict=False, parse_constant=lambda _: None)
 
 
 def _decoded(line: bytes) -> str:
@@ -438,7 +435,13 @@ class _Program:
             ours.callback(writing.close)
             self.stdin = asyncio.StreamWriter(writing, flow, None, loop)
             self._open = ours.pop_all()
-        self._listening = loop.create_task(self._keep_errors())
+
+        async def keep_errors() -> None:
+            while chunk := await self.stderr.read(2**14):
+                for line in chunk.splitlines():
+                    self._note(line[: _ERROR_LINE_CHARS * 4].decode("utf-8", "replace"))
+
+        self._listening = loop.create_task(keep_errors())
         return self
 
     async def __aexit__(
@@ -466,7 +469,10 @@ class _Program:
             with contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
                 while True:
                     waits = messages.size > 0
-                    chunk = await self._next_chunk(SILENCE_SECONDS if waits else None)
+                    try:  # empty at its end, None if there is none for so long
+                        chunk = await asyncio.wait_for(self.stdout.read(2**20), SILENCE_SECONDS if waits else None)
+                    except TimeoutError:
+                        chunk = None
                     now = loop.time()
                     last, began = (now if chunk else last), (began if waits else now)
                     if messages.size + len(chunk or b"") > MAX_MESSAGE_BYTES:
@@ -480,13 +486,6 @@ class _Program:
                             await self._hand_on(each, incoming, requests)
                     if chunk == b"":
                         return
-
-    async def _next_chunk(self, seconds: float | None) -> bytes | None:
-        """The next output; empty at its end, None if there is none for so long."""
-        try:
-            return await asyncio.wait_for(self.stdout.read(2**20), seconds)
-        except TimeoutError:
-            return None
 
     async def _hand_on(self, read: Read, incoming: Any, requests: _Requests) -> None:
         with importing:
@@ -518,11 +517,6 @@ class _Program:
                     await self.stdin.drain()
                 except (ConnectionError, RuntimeError):  # it has ended; the reader says so
                     return
-
-    async def _keep_errors(self) -> None:
-        while chunk := await self.stderr.read(2**14):
-            for line in chunk.splitlines():
-                self._note(line[: _ERROR_LINE_CHARS * 4].decode("utf-8", "replace"))
 
     def _note(self, line: str) -> None:
         if text := line.strip()[:_ERROR_LINE_CHARS]:

@@ -43,16 +43,12 @@ def pair_note(path: Path, display_path: str, *, changed: bool) -> str:
         return ""
     if not changed:
         return f"[Paired by jupytext with {names}, which holds the same cells: change only one of them.]"
-    if _is_installed():
+    beside = Path(sys.executable).with_name("jupytext")
+    if importlib.util.find_spec("jupytext") is not None or beside.exists() or shutil.which("jupytext") is not None:
         way = f"bring it into step with `jupytext --sync {display_path}` (Bash)"
     else:
         way = "jupytext is not installed here: make the same change there, or ask the user to run `jupytext --sync`"
     return f"\n[{display_path} is paired by jupytext with {names}, which still has the old cells: {way}.]"
-
-
-def _is_installed() -> bool:
-    beside = Path(sys.executable).with_name("jupytext")
-    return importlib.util.find_spec("jupytext") is not None or beside.exists() or shutil.which("jupytext") is not None
 
 
 def _declared(path: Path) -> str | None:
@@ -110,7 +106,11 @@ def _partners(path: Path, formats: str | Mapping[str, object]) -> Iterator[Path]
         if isinstance(formats, Mapping)
         else formats.split(",")
     )
-    places = [_place(entry) for entry in entries]
+    places = []
+    for entry in entries:  # `scripts//py:percent` is the folder `scripts` and the suffix `.py`
+        root, _, form = entry.strip().rpartition("//")
+        extension = form.rpartition("/")[2].partition(":")[0].strip().lstrip(".")
+        places.append((root.strip(), f".{extension}"))
     # the folder of this file's own form, of which a partner has its own in that place
     own = next((root for root, suffix in places if root and suffix == path.suffix), "")
     for root, suffix in places:
@@ -121,10 +121,3 @@ def _partners(path: Path, formats: str | Mapping[str, object]) -> Iterator[Path]
                 partner = (folder.parent / root / path.relative_to(folder)).with_suffix(suffix)
         if partner != path and partner.is_file():
             yield partner
-
-
-def _place(entry: str) -> tuple[str, str]:
-    """`scripts//py:percent` as `scripts` and `.py`."""
-    root, _, form = entry.strip().rpartition("//")
-    extension = form.rpartition("/")[2].partition(":")[0].strip().lstrip(".")
-    return root.strip(), f".{extension}"

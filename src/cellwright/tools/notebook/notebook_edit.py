@@ -332,7 +332,10 @@ def plan_notebook_edit(
         for name in {input.cell_id, input.anchor_id} - {None}:
             check_known(old.notebook.find(str(name)))
     parts = old.seen.parts | ({source_digest(edit.after)} if edit.after is not None and edit.changed else set())
-    all_known = not old.stale or parts >= {source_digest(source) for source in _sources(edit.data)}
+    all_known = not old.stale
+    if old.stale:
+        now = parse_notebook(edit.data)
+        all_known = parts >= {source_digest(now.text(position)) for position in range(len(now.heads))}
     if not all_known:
         note += "\n[It had changed on disk since it was read; nothing else was touched. Read it to see the rest.]"
     return Change(
@@ -365,11 +368,6 @@ def _is_known(old: _OnDisk, position: int, last: str | None) -> bool:
     # a cell without an id is named by its place, where another may stand now
     has_id = bool(old.notebook.heads[position].get("id"))
     return has_id and source_digest(source) in old.seen.parts
-
-
-def _sources(data: bytes) -> list[str]:
-    notebook = parse_notebook(data)
-    return [notebook.text(position) for position in range(len(notebook.heads))]
 
 
 def _cell_states(before: Notebook, edit: CellEdit) -> dict[str, str | None]:

@@ -14,7 +14,7 @@ import io
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from msgspec import Struct
 
@@ -36,9 +36,6 @@ from cellwright.tools.notebook.notebook_source import (
     parsed,
 )
 from cellwright.tools.notebook.open_notebook import CellPosition, CellType, cell_name
-
-if TYPE_CHECKING:
-    from fastjsonschema import JsonSchemaValueException
 
 OPENING = lazy_pattern(r'\s*\{(?:(\r?\n)([ \t]*)|\s*)"(?:[^"\\]|\\.)*"([ \t]*:[ \t]*)')
 # it begins with what is looked for: then 100 MB are passed in 0.1 s and not in 6
@@ -181,7 +178,10 @@ class Notebook(Struct, frozen=True):
 
     def with_cell(self, place: InsertIndex, kind: str, source: str, requested_id: str = "") -> tuple[bytes, str]:
         """The notebook with a new cell, and that cell's name: the one that is `requested_id`, if it can have it."""
-        model = self._model(place.position, kind)
+        # written like the nearest cell of its type, or else the nearest
+        near = sorted(range(len(self.heads)), key=lambda number: abs(number - place.position))
+        same = [number for number in near if self.kind(number) == kind]
+        model = self.heads[(same or near)[0]] if near else None
         like: Any = [] if model is None else model[self.source.source_key(str(model["cell_type"]))]
         value = self._new_cell(kind, _source_like(source, like))
         if self.source.major == 4 and self.source.minor >= 5:
@@ -258,21 +258,12 @@ class Notebook(Struct, frozen=True):
     def _new_cell(self, kind: str, source: str | list[str]) -> dict[str, Any]:
         value: dict[str, Any] = {"cell_type": kind, "metadata": {}, self.source.source_key(kind): source}
         if kind == "code" and self.source.major == 3:
-            value |= {"collapsed": False, "language": self._language(), "outputs": []}
+            # nbformat 3 wants to know it of each code cell
+            language = next((str(head["language"]) for head in self.heads if "language" in head), "python")
+            value |= {"collapsed": False, "language": language, "outputs": []}
         elif kind == "code":
             value |= {"execution_count": None, "outputs": []}
         return value
-
-    def _language(self) -> str:
-        """Return the language, which nbformat 3 wants to know of each code cell."""
-        return next((str(head["language"]) for head in self.heads if "language" in head), "python")
-
-    def _model(self, position: int, kind: str) -> Mapping[str, Any] | None:
-        """The cell that a new one is written like: the nearest of its type, or else the nearest."""
-        near = sorted(range(len(self.heads)), key=lambda number: abs(number - position))
-        same = (number for number in near if self.kind(number) == kind)
-        number = next(same, near[0] if near else None)
-        return None if number is None else self.heads[number]
 
     def _new_id(self, source: str, taken: Set[str]) -> str:
         """An id that is not `taken`; the same for the same call, so that previews and replays agree with it."""
@@ -286,18 +277,17 @@ class Notebook(Struct, frozen=True):
         if not cells:
             new = self._written([value], place.cells.start)
             return self._changed([(place.cells.start, place.cells.stop, new)])
-        written, between = self._written(value, cells[0].start), self._between(place.cells)
+        written = self._written(value, cells[0].start)
+        # the bytes that stand between two cells
+        if len(cells) > 1:
+            between = self.data[cells[0].stop : cells[1].start]
+        else:
+            between = b"," + self.data[place.cells.start + 1 : cells[0].start]
         if place.index == 0:
             at = cells[0].start
             return self._changed([(at, at, written + between)])
         at = cells[place.index - 1].stop
         return self._changed([(at, at, between + written)])
-
-    def _between(self, cells: CellList) -> bytes:
-        """Return the bytes that stand between two cells."""
-        if len(cells.cells) > 1:
-            return self.data[cells.cells[0].stop : cells.cells[1].start]
-        return b"," + self.data[cells.start + 1 : cells.cells[0].start]
 
     def _written(self, value: Any, at: int) -> bytes:
         """`value` as JSON in this notebook's style, to stand at `at`."""
@@ -323,7 +313,10 @@ def parse_notebook(data: bytes) -> Notebook:
     """Take a notebook's bytes (UTF-8) apart. Raises `NotANotebook`, `NotText`."""
     source = open_notebook(io.BytesIO(data), len(data), lambda: False)
     heads = tuple(source.head(position) for position in range(len(source.cells)))
-    return Notebook(data, source, heads, _style(data))
+    opening = OPENING.match(data[:4_096].decode("latin-1").removeprefix("\xef\xbb\xbf"))
+    line_end, indent, colon = opening.groups() if opening else (None, None, ": ")
+    style = Style(indent, line_end or "\n", colon, data.isascii() and _escapes_characters(data))
+    return Notebook(data, source, heads, style)
 
 
 def notebook_content(text: str) -> dict[str, Any]:
@@ -353,12 +346,6 @@ def _ordered(value: Mapping[str, Any], like: Mapping[str, Any]) -> dict[str, Any
     if order == sorted(order):
         return dict(sorted(value.items()))
     return dict(sorted(value.items(), key=lambda item: order.index(item[0]) if item[0] in order else len(order)))
-
-
-def _style(data: bytes) -> Style:
-    opening = OPENING.match(data[:4_096].decode("latin-1").removeprefix("\xef\xbb\xbf"))
-    line_end, indent, colon = opening.groups() if opening else (None, None, ": ")
-    return Style(indent, line_end or "\n", colon, data.isascii() and _escapes_characters(data))
 
 
 def _escapes_characters(data: bytes) -> bool:
@@ -420,13 +407,13 @@ def _all_problems(source: NotebookSource, cell: Mapping[str, Any]) -> dict[Hasha
     try:
         _complete_cell_validator(source.major, source.minor, definition)(cell)
     except fastjsonschema.JsonSchemaValuesException as found:
-        return {(*_value_if_wrong(error), error.message): error.message for error in found.errors}
+        problems: dict[Hashable, str] = {}
+        for error in found.errors:
+            # of an object that has too little or too much the names are in the message
+            of_object = error.rule in ("required", "additionalProperties")
+            problems[(error.message,) if of_object else (repr(error.value), error.message)] = error.message
+        return problems
     return {}
-
-
-def _value_if_wrong(error: JsonSchemaValueException) -> tuple[str, ...]:
-    """The value, where it is wrong itself; of an object that has too little or too much the names are in the message."""
-    return () if error.rule in ("required", "additionalProperties") else (repr(error.value),)
 
 
 def cell_value(source: NotebookSource, position: int) -> Mapping[str, Any]:
@@ -618,7 +605,11 @@ def move_cell(notebook: Notebook, at: int, to: CellPosition, display_path: str) 
     place, where = _insert_index(notebook, to)
     data = notebook.moved(at, place)
     now = place.position - (place.position > at)
-    lines = _outline(notebook)
+    # without ids the position would make every line differ
+    lines = [
+        f"{head.get('id', '')} {notebook.text(number).strip().partition(chr(10))[0][:OUTLINE_CHARS]}".strip()
+        for number, head in enumerate(notebook.heads)
+    ]
     moved = lines[:at] + lines[at + 1 :]
     moved.insert(now, lines[at])
     has_id = bool(notebook.heads[at].get("id"))
@@ -670,14 +661,6 @@ def replace_cell(
 
 def _at(position: int, count: int) -> str:
     return f"it is cell {position + 1} of {count} (index {position})"
-
-
-def _outline(notebook: Notebook) -> list[str]:
-    """A line for each cell; without ids the position would make every line differ."""
-    return [
-        f"{head.get('id', '')} {notebook.text(number).strip().partition(chr(10))[0][:OUTLINE_CHARS]}".strip()
-        for number, head in enumerate(notebook.heads)
-    ]
 
 
 def _ended(source: str | None) -> str | None:

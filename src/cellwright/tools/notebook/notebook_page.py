@@ -10,7 +10,7 @@ import base64
 import binascii
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from msgspec import Struct, field, structs
@@ -237,15 +237,12 @@ def _add_data(page: NotebookPage, data: Mapping[str, Any], limit: int) -> None:
         page.add_image(joined(data[image]), image)
     if text is not None:
         page.add_text(_ended(page.bounded(plain(joined(data[text])), limit)))
-    others = list(_others(data, {image, text}))
+    others = []
+    for kind, value in data.items():
+        if kind not in (image, text):
+            others.append(f"{kind} ({len(joined(value)):,} characters)" if joined(value) else kind)
     if others:
         page.add_text(f"[also there: {', '.join(others)}]\n")
-
-
-def _others(data: Mapping[str, Any], shown: set[str | None]) -> Iterator[str]:
-    for kind, value in data.items():
-        if kind not in shown:
-            yield f"{kind} ({len(joined(value)):,} characters)" if joined(value) else kind
 
 
 def plain(text: str) -> str:

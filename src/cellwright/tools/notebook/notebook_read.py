@@ -150,7 +150,8 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
                 positions = _positions(live_source(cells), input, display_path)
                 pictures = await pictures_of(notebook, [cells[position] for position in positions])
                 cells = with_pictures(cells, pictures)
-            is_own = _is_own(opened, notebook.path)
+            own = opened.own()
+            is_own = own is not None and own.path == notebook.path
 
             def work_live(_: Callable[[], bool]) -> ToolResult:
                 remarks = opened.remarks(cells) if is_own else NO_REMARKS
@@ -168,11 +169,6 @@ def notebook_read_tool(state: FileState, cwd: Path, notebooks: OpenNotebooks | N
         return await in_thread(work)
 
     return notebook_read
-
-
-def _is_own(notebooks: OpenNotebooks, path: Path) -> bool:
-    own = notebooks.own()
-    return own is not None and own.path == path
 
 
 def _read(

@@ -169,7 +169,11 @@ async def _preview(input: AskUserQuestionInput) -> Preview:
     _check_distinct("questions", [asked.question for asked in input.questions])
     for asked in input.questions:
         _check_distinct("options", [option.label for option in asked.options])
-    return Preview(_title(input), "\n\n".join(map(_as_text, input.questions)))
+    texts = []
+    for asked in input.questions:
+        options = (f"- {option.label}: {option.description}" for option in asked.options)
+        texts.append("\n".join([asked.question, *options]))
+    return Preview(_title(input), "\n\n".join(texts))
 
 
 def _check_distinct(field_name: str, texts: Sequence[str]) -> None:
@@ -181,10 +185,6 @@ def _check_distinct(field_name: str, texts: Sequence[str]) -> None:
                 code=ErrorCode.INVALID_PARAMETERS,
                 details={"field": field_name, "expected": "different texts"},
             )
-
-
-def _as_text(asked: Question) -> str:
-    return "\n".join([asked.question, *(f"- {option.label}: {option.description}" for option in asked.options)])
 
 
 def _in_words(answers: Answers, notes: Mapping[str, Annotation], question: str) -> str:

@@ -152,7 +152,10 @@ def _proposed(ctx: ToolContext) -> str | None:
 
 def _kept(plan: str, project: Path, folder: Path) -> tuple[str, Path | None]:
     """Write the plan into a new file of `folder`; where it is, or why it is not there, in words, and the file."""
-    path = Path(os.path.normpath(project / folder)) / _file_name(plan)
+    words = re.findall(r"[a-z0-9]+", heading(plan).lower())[:6]
+    # the last part keeps two plans of one minute apart
+    name = f"{datetime.now().astimezone():%Y-%m-%d-%H%M}-{'-'.join(words) or 'plan'}-{secrets.token_hex(2)}.md"
+    path = Path(os.path.normpath(project / folder)) / name
     display_path = shown_path(project, path)
     if within(project, path) is None:
         return (
@@ -168,12 +171,6 @@ def _kept(plan: str, project: Path, folder: Path) -> tuple[str, Path | None]:
     except FileChanged:
         return f"The plan was not kept in a file: the folder of {display_path} changed meanwhile.", None
     return f"The plan is kept in {display_path}.", path
-
-
-def _file_name(plan: str) -> str:
-    words = re.findall(r"[a-z0-9]+", heading(plan).lower())[:6]
-    # the last part keeps two plans of one minute apart
-    return f"{datetime.now().astimezone():%Y-%m-%d-%H%M}-{'-'.join(words) or 'plan'}-{secrets.token_hex(2)}.md"
 
 
 class EnterPlanModeInput(ToolInput):

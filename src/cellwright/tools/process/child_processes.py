@@ -263,14 +263,11 @@ class Child:
             os.killpg(self.group, sign)
         if self._read_only:  # nothing has left the group, and looking for it would take longer than most searches
             return
-        for pid in self._left_the_group():
+        found = _marked(f"{MARK_NAME}={self.mark}\0".encode())
+        for pid in dict.fromkeys((*found, *marked_processes(self._limit_mark))):  # those that left the group, too
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 if os.getpgid(pid) != self.group:  # the group has heard it: what it does then, it does once
                     os.kill(pid, sign)
-
-    def _left_the_group(self) -> list[int]:
-        found = _marked(f"{MARK_NAME}={self.mark}\0".encode())
-        return [*dict.fromkeys((*found, *marked_processes(self._limit_mark)))]
 
     async def _wait_until_gone(self, seconds: float) -> None:
         deadline = asyncio.get_running_loop().time() + seconds
@@ -631,7 +628,10 @@ def _check_folder(found: FolderId, command: Command) -> None:
 def _arguments(command: Command, limit_mark: int) -> Sequence[str]:
     """Build the arguments that start `command` with its memory bounded, and marked. Raises OSError if it is not found."""
     inside = command.confinement is not None and command.confinement.container is not None
-    memory_mb = _memory_mb(command)
+    memory_mb = command.memory_mb
+    container = None if command.confinement is None else command.confinement.container
+    if container is not None and container.program == "bubblewrap":  # only it leaves the container's bound to us
+        memory_mb = min((each for each in (memory_mb, container.memory_mb) if each is not None), default=None)
     if memory_mb is None or (command.read_only and not inside) or sys.platform == "win32":
         return command.arguments
     if not inside:
@@ -645,14 +645,6 @@ def _arguments(command: Command, limit_mark: int) -> Sequence[str]:
     restored = ["/usr/bin/env", "--", *dropped] if dropped else []
     bounds = [str(memory_mb * 1024), str(limit_mark // 1024)]
     return ["/bin/sh", "-c", _BOUND_MEMORY, *bounds, *restored, *command.arguments]
-
-
-def _memory_mb(command: Command) -> int | None:
-    """The memory of each process of `command`, in MiB: its own bound, or its container's if only bubblewrap holds that."""
-    container = None if command.confinement is None else command.confinement.container
-    if container is None or container.program != "bubblewrap":
-        return command.memory_mb
-    return min((each for each in (command.memory_mb, container.memory_mb) if each is not None), default=None)
 
 
 def _bound_memory(pid: int, memory_mb: int) -> None:

@@ -264,12 +264,13 @@ class RunningProgram:
     async def end(self) -> None:
         """End the program and all that it started; goes on when its caller is cancelled once more."""
         if self._ending is None:
-            self._ending = self._loop.create_task(self._end())
-        await asyncio.shield(self._ending)
 
-    async def _end(self) -> None:
-        await self._child.end()
-        await asyncio.wait({self.ended})
+            async def end() -> None:
+                await self._child.end()
+                await asyncio.wait({self.ended})
+
+            self._ending = self._loop.create_task(end())
+        await asyncio.shield(self._ending)
 
     def _has_enough(self) -> None:
         if not self._enough.done():

@@ -190,7 +190,10 @@ class Grep(Struct, frozen=True):
         encoding = await asyncio.to_thread(_encoding, self.root, input.encoding)
         globs = None if input.glob is None else await self._globs(input.glob, deadline)
         with _filters(globs, literal_globs(input.ignore, self.root.folder)) as (filters, accepts):
-            arguments = [*_common_arguments(input), *_mode_arguments(input), *filters, *_encoding_arguments(encoding)]
+            arguments = [*_common_arguments(input), *_mode_arguments(input), *filters]
+            # rg sees byte order marks, but takes the rest for UTF-8
+            if encoding is not None and not encoding.bom and (label := ripgrep_label(encoding)) is not None:
+                arguments.append(f"--encoding={label}")
 
             async def run(*more: str, separator: bytes = b"\n", max_records: int = MAX_RECORDS) -> Output:
                 return await run_ripgrep(
@@ -311,13 +314,6 @@ def _encoding(root: SearchRoot, named: str | None) -> Encoding | None:
             return detect_encoding(head, final=len(head) < HEAD_BYTES)
     except (NotText, OSError):
         return None  # rg says what is wrong with it
-
-
-def _encoding_arguments(encoding: Encoding | None) -> list[str]:
-    """Tell rg how to read the files: it sees byte order marks, but takes the rest for UTF-8."""
-    if encoding is None or encoding.bom or (label := ripgrep_label(encoding)) is None:
-        return []
-    return [f"--encoding={label}"]
 
 
 def _remarks(encoding: Encoding | None, input: GrepInput, root: SearchRoot, found: GrepResult) -> list[str]:

@@ -145,12 +145,17 @@ def list_folder(folder: Path, display_path: str, ignore: Sequence[str], offset: 
     with os.scandir(folder) as scan:
         entries = list(itertools.islice(scan, SCANNED_ENTRIES + 1))
     truncated = len(entries) > SCANNED_ENTRIES
-    ignore = (*ignore, TEMPORARY_FILES)
-    entries = [entry for entry in entries[:SCANNED_ENTRIES] if not _ignored(entry, ignore)]
+    patterns = [pattern.rstrip("/").removeprefix("**/") for pattern in (*ignore, TEMPORARY_FILES)]
+    entries = [
+        entry
+        for entry in entries[:SCANNED_ENTRIES]
+        if not any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in patterns)
+    ]
     entries.sort(key=lambda entry: (not entry.is_dir(follow_symlinks=False), entry.name.lower(), entry.name))
     page = entries[offset : offset + limit]
     facts = [_facts(entry) for entry in page]
-    lines = [f"{display_path}: {'more than ' if truncated else ''}{_entries(len(entries))}", *map(_line, facts)]
+    number = "1 entry" if len(entries) == 1 else f"{len(entries):,} entries"
+    lines = [f"{display_path}: {'more than ' if truncated else ''}{number}", *map(_line, facts)]
     if not page and entries:
         lines.append(f"[offset={offset} is past the last entry.]")
     elif offset + len(page) < len(entries):
@@ -159,14 +164,6 @@ def list_folder(folder: Path, display_path: str, ignore: Sequence[str], offset: 
         path=folder.as_posix(), entries=tuple(facts), total=len(entries), truncated=truncated, offset=offset
     )
     return ToolResult("\n".join(lines), structured=output)
-
-
-def _entries(number: int) -> str:
-    return "1 entry" if number == 1 else f"{number:,} entries"
-
-
-def _ignored(entry: os.DirEntry[str], ignore: Sequence[str]) -> bool:
-    return any(fnmatch.fnmatchcase(entry.name, pattern.rstrip("/").removeprefix("**/")) for pattern in ignore)
 
 
 def _facts(entry: os.DirEntry[str]) -> FolderEntry:

@@ -47,7 +47,10 @@ def with_tool_search(tools: Sequence[Tool]) -> tuple[Tool, ...]:
 
 def tool_search_tool(deferred: Sequence[Tool]) -> Tool:
     """ToolSearch; `deferred` are the tools that its description lists."""
-    names = [f"- {each.name}: {each.best_for or _first_clause(each.description)}" for each in deferred[:LISTED]]
+    names = []
+    for each in deferred[:LISTED]:
+        clause = _CLAUSE.match(each.description.strip())
+        names.append(f"- {each.name}: {each.best_for or (clause[0].strip() if clause else '')}")
     if len(deferred) > LISTED:
         names.append(f"- and {len(deferred) - LISTED} more: search for them")
 
@@ -91,7 +94,10 @@ def _scores(query: set[str], declared: Mapping[str, Mapping[str, Any]]) -> dict[
 
     A word that many of them have ("file", "is") says little.
     """
-    texts = {name: _texts(name, definition) for name, definition in declared.items()}
+    texts = {}
+    for name, definition in declared.items():
+        fields = " ".join(definition["input_schema"].get("properties", ()))
+        texts[name] = _stems(name), _stems(str(definition.get("description", ""))), _stems(fields)
     tools_with = Counter(stem for each in texts.values() for stem in set().union(*each))
     weights = {stem: math.log1p(len(declared) / tools_with[stem]) for stem in query if tools_with[stem]}
     return {
@@ -103,17 +109,7 @@ def _scores(query: set[str], declared: Mapping[str, Mapping[str, Any]]) -> dict[
     }
 
 
-def _texts(name: str, definition: Mapping[str, Any]) -> tuple[set[str], set[str], set[str]]:
-    fields = " ".join(definition["input_schema"].get("properties", ()))
-    return _stems(name), _stems(str(definition.get("description", ""))), _stems(fields)
-
-
 def _stems(text: str) -> set[str]:
     """The beginnings of words in lower case: "defined" fits `FindDefinitions`; `WebFetch` and `web_fetch` are two words."""
     # the letters of a word that count
     return {word.casefold().removesuffix("s")[:5] for word in _WORD.findall(text)}
-
-
-def _first_clause(description: str) -> str:
-    match = _CLAUSE.match(description.strip())
-    return match[0].strip() if match else ""

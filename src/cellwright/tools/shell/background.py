@@ -80,7 +80,13 @@ class BackgroundTasks:
         run.go_unseen()
         task = BackgroundTask(f"bash-{next(self._numbers)}", run, session_id)
         self._tasks[task.id] = task
-        watching = asyncio.get_running_loop().create_task(_watch(task, seconds))
+
+        async def watch() -> None:
+            if not await run.wait(seconds):
+                task.stopped = f"its time limit of {seconds:g} s"
+                await run.stop()
+
+        watching = asyncio.get_running_loop().create_task(watch())
         self._watching.add(watching)
         watching.add_done_callback(self._watching.discard)
         return task
@@ -108,12 +114,6 @@ class BackgroundTasks:
         for task in ended:
             task.reported = True
         return [f"[Background task {task.status}: `{task.shown_command}`; {task.where}.]" for task in ended]
-
-
-async def _watch(task: BackgroundTask, seconds: float) -> None:
-    if not await task.run.wait(seconds):
-        task.stopped = f"its time limit of {seconds:g} s"
-        await task.run.stop()
 
 
 @functools.cache

@@ -574,7 +574,9 @@ class FolderFile:
 
     def script(self, command: str) -> str:
         """The script that runs `command` and reports the folder it ended in, as Windows calls it."""
-        return f"trap 'pwd -W 2>/dev/null >{_inside_quotes(self._file)}' EXIT; eval {shlex.quote(command)}"
+        # quoted once for the trap, and once more for what is around it
+        file = shlex.quote(self._file.as_posix()).replace("'", "'\\''")
+        return f"trap 'pwd -W 2>/dev/null >{file}' EXIT; eval {shlex.quote(command)}"
 
     def close_writer(self) -> None:
         """Nothing is open here."""
@@ -589,8 +591,3 @@ class FolderFile:
     def close(self) -> None:
         """Remove the file."""
         self._file.unlink(missing_ok=True)
-
-
-def _inside_quotes(path: Path) -> str:
-    """`path` as a word in a single-quoted script: quoted once for the trap, and once more for what is around it."""
-    return shlex.quote(path.as_posix()).replace("'", "'\\''")

@@ -373,7 +373,10 @@ class HtmlText(HTMLParser):
         if tag == "title":
             self._in_title = not self.about.get("title")
         elif tag == "meta":
-            self._meta(attributes)
+            named = attributes.get("name") or attributes.get("property") or ""
+            known = {"author": "author", "article:published_time": "date", "date": "date", "og:title": "title"}
+            if (name := known.get(named.lower())) and attributes.get("content"):
+                self.about.setdefault(name, " ".join(attributes["content"].split()))
         elif tag in _SILENT:
             self._silent.append(tag)
         elif not self._silent:
@@ -429,12 +432,6 @@ class HtmlText(HTMLParser):
             self.about["title"] = " ".join(f"{self.about.get('title', '')}{data}".split())
         elif not self._silent:
             self._parts.append(data if self._preformatted else re.sub(r"\s+", " ", data))
-
-    def _meta(self, attributes: dict[str, str]) -> None:
-        named = attributes.get("name") or attributes.get("property") or ""
-        known = {"author": "author", "article:published_time": "date", "date": "date", "og:title": "title"}
-        if (name := known.get(named.lower())) and attributes.get("content"):
-            self.about.setdefault(name, " ".join(attributes["content"].split()))
 
 
 def declared_charset(body: bytes) -> str:

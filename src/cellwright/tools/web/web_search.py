@@ -378,7 +378,9 @@ def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> 
     searches = Searches(engine, int(most) if most.isdecimal() else 200)
 
     async def preview(input: WebSearchInput) -> Preview:
-        return Preview(_title(input), _domains_in_words(input))
+        named = (("Only on", input.allowed_domains), ("Not on", input.blocked_domains))
+        lines = [f"{what} {visible_line(', '.join(domains), 1_000)}" for what, domains in named if domains]
+        return Preview(_title(input), "\n".join(lines))
 
     @tool(
         name="WebSearch",
@@ -406,8 +408,3 @@ def web_search_tool(engine: Engine, environ: Mapping[str, str] = os.environ) -> 
 
 def _title(input: WebSearchInput) -> str:
     return f"Search the web for {visible_line(input.query)}"
-
-
-def _domains_in_words(input: WebSearchInput) -> str:
-    named = (("Only on", input.allowed_domains), ("Not on", input.blocked_domains))
-    return "\n".join(f"{what} {visible_line(', '.join(domains), 1_000)}" for what, domains in named if domains)

@@ -225,7 +225,10 @@ def import_chain_tool(code: ProjectCode) -> Tool:
         else:
             chain = await _walk_imports(graph, path, input)
             forward = input.direction == "imports"
-            lines = [path, *("  " * depth + _line(edge, forward=forward) for depth, edge in chain)]
+            lines = [path]
+            for depth, edge in chain:
+                place = f"{edge.source}:{edge.line}"
+                lines.append("  " * depth + (f"{edge.target} ({place})" if forward else f"{place}: {edge.module}"))
             if not chain:
                 lines.append("It imports no file of the project." if forward else "No file of the project imports it.")
             elif len(chain) >= input.limit:
@@ -234,10 +237,6 @@ def import_chain_tool(code: ProjectCode) -> Tool:
         return await code.answer(lines, rows, note="" if input.direction == "imports" else None)
 
     return import_chain
-
-
-def _line(edge: _Edge, *, forward: bool) -> str:
-    return f"{edge.target} ({edge.source}:{edge.line})" if forward else f"{edge.source}:{edge.line}: {edge.module}"
 
 
 def _row(edge: _Edge, name: str, depth: int) -> CodeRow:

@@ -145,7 +145,8 @@ def find_references_tool(code: ProjectCode) -> Tool:
         uses, read = await asyncio.to_thread(_uses, code, paths, input)
         lines = [f"{where(use.file, use.line)}: {use.kind} | {short(use.text)}" for use in uses]
         if not uses:
-            lines = [f"{input.symbol} is not used{in_folder(code.root, input.path)}{_of_kind(input.kind)}."]
+            way = "" if input.kind == "any" else f" in this way ({input.kind})"
+            lines = [f"{input.symbol} is not used{in_folder(code.root, input.path)}{way}."]
         else:
             kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(use.kind for use in uses).most_common())
             rest = (
@@ -160,10 +161,6 @@ def find_references_tool(code: ProjectCode) -> Tool:
         return await code.answer(lines, rows, len(uses))
 
     return find_references
-
-
-def _of_kind(kind: Kind) -> str:
-    return "" if kind == "any" else f" in this way ({kind})"
 
 
 async def files_using(code: ProjectCode, name: str, under: str) -> list[str]:

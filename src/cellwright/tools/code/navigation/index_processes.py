@@ -39,13 +39,14 @@ class Look:
     def __init__(self, indexer: IndexerProcess, request: bytes) -> None:
         self.began = time.monotonic()
         self.exit_code = 0
-        self.ended = asyncio.get_running_loop().create_task(self._follow(indexer, request))
 
-    async def _follow(self, indexer: IndexerProcess, request: bytes) -> None:
-        try:
-            self.exit_code = await indexer.answer(request)
-        except OSError:  # no other process can be started
-            self.exit_code = 1
+        async def follow() -> None:
+            try:
+                self.exit_code = await indexer.answer(request)
+            except OSError:  # no other process can be started
+                self.exit_code = 1
+
+        self.ended = asyncio.get_running_loop().create_task(follow())
 
 
 class IndexerProcess:

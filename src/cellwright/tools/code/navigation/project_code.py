@@ -172,17 +172,18 @@ class ProjectCode:
 
     async def ask(self, question: Callable[[IndexReader], Answer]) -> Answer | None:
         """Ask the index, in a thread; None where there is none that can answer."""
+
+        def answer() -> Answer:
+            with reading(self.database) as reader:
+                return question(reader)
+
         try:
-            return await asyncio.to_thread(self._asked, question)
+            return await asyncio.to_thread(answer)
         except sqlite3.OperationalError:
             return None  # not there yet, or just being made
         except sqlite3.DatabaseError:
             self._damaged = True
             return None
-
-    def _asked(self, question: Callable[[IndexReader], Answer]) -> Answer:
-        with reading(self.database) as reader:
-            return question(reader)
 
     async def status(self) -> IndexStatus:
         """The state of the index."""
@@ -550,7 +551,10 @@ def _line(
             for row in reader.imports_of(each)
         )
     ]
-    tests = [each for each in reader.files_called(_test_names(path)) if each not in importers]
+    pure = PurePosixPath(path)
+    stem = pure.name.partition(".")[0]
+    names = (f"test_{stem}", f"{stem}_test", f"{stem}.test", f"{stem}.spec", f"{stem}Test")
+    tests = [each for each in reader.files_called([f"{name}{pure.suffix}" for name in names]) if each not in importers]
     parts.append(_named("imports", readable(imports)))
     parts.append(_named("imported by", readable(importers)))
     parts.append(_named("tests", readable(tests)))
@@ -577,10 +581,3 @@ def _named(what: str, paths: list[str]) -> str:
         return ""
     more = f" and {len(paths) - 4} more" if len(paths) > 4 else ""
     return f"{what} {', '.join(paths[:4])}{more}"
-
-
-def _test_names(path: str) -> list[str]:
-    pure = PurePosixPath(path)
-    stem, suffix = pure.name.partition(".")[0], pure.suffix
-    names = (f"test_{stem}", f"{stem}_test", f"{stem}.test", f"{stem}.spec", f"{stem}Test")
-    return [f"{name}{suffix}" for name in names]
