@@ -88,8 +88,9 @@ HELD: frozenset[str] = frozenset(
 NO_WORSE: Mapping[str, int] = {
     "record types that carry one option": 7,
     "files in which it stands": 18,
-    "… of these with a body under 5 lines": 924,
-    "numeric constants at module level": 1_161,
+    "… of these with a body under 5 lines": 386,
+    "imports inside functions": 400,
+    "numeric constants at module level": 694,
 }
 """How far rows have come whose goal is not reached: `--check` fails if one of them goes back."""
 

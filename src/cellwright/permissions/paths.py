@@ -253,8 +253,6 @@ def folded(text: str) -> str:
     return unicodedata.normalize("NFC", unicodedata.normalize("NFC", kept).casefold())
 
 
-# Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH206
 PROTECTED_FOLDERS = (
     # version control, and what it runs; `.git` as a whole: `git_data.py` says what of it a commit may change
     *(".git", ".config/git", ".hg/hgrc", ".jj/repo", ".husky", ".lefthook"),

@@ -35,7 +35,7 @@ from cellwright.permissions.shell.command_paths import is_harmless
 from cellwright.text import lazy_pattern, visible_line
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH118
+# ruff: noqa: PTH111, PTH112, PTH118, PTH119, PTH120
 
 
 PREFIXES_FOR_SESSION = tuple(
@@ -169,10 +169,6 @@ def _file_in_words(about: str) -> str:
     """The file or folder that a rule names, short: the rule itself stands beside the words."""
     path = about.removesuffix("/**").removeprefix("/")
     return visible_line(os.path.basename(path) or path)
-
-
-# Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH111, PTH112, PTH119, PTH120
 
 
 Offer = Callable[[JudgedCall, Sequence[str], str], list[Suggestion]]

@@ -12,8 +12,6 @@ a link, and the other end lies where the project cannot write.
 
 # Paths are strings here: this runs for each file of a folder, and Path is several times slower.
 # ruff: noqa: PTH112, PTH113, PTH114, PTH118, PTH119, PTH120, PTH123, PTH206
-# Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH113, PTH114, PTH118, PTH120
 from __future__ import annotations
 
 import os

@@ -99,10 +99,6 @@ def _passes(name: str, is_folder: bool, glob: str) -> bool:
     return is_folder or fnmatchcase(name, glob)
 
 
-# Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH112, PTH118, PTH119
-
-
 _RESTRICTIONS: tuple[tuple[Behavior, Callable[[CompiledRule, str], Decision]], ...] = (
     ("deny", denied_by),
     ("ask", asked_by),

@@ -9,9 +9,7 @@ runs on when the command has ended is seen by no later call, so such changes nee
 """
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH111, PTH118
-# Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH112, PTH114, PTH118, PTH119
+# ruff: noqa: PTH111, PTH112, PTH114, PTH118, PTH119
 from __future__ import annotations
 
 import os

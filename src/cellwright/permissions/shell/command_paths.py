@@ -13,7 +13,7 @@ looked through.
 """
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH111, PTH114, PTH117, PTH118, PTH207
+# ruff: noqa: PTH111, PTH112, PTH113, PTH114, PTH117, PTH118, PTH207
 from __future__ import annotations
 
 import glob
@@ -55,9 +55,6 @@ _ANY_BRACKETS = lazy_pattern(r"\[[^/]*\]")
 
 Use = Literal["Read", "LS", "Grep", "Edit"]
 """The tool whose rules speak about it: contents, names, contents of all below, changes."""
-
-# Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH113, PTH118
 
 
 _PRINTERS = frozenset(
@@ -398,10 +395,6 @@ def _about_tracked(
             if rule.covers_place((place,)) or (folder and _may_be_below(rule, (folder,))):
                 return rule
     return None
-
-
-# Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH111, PTH112, PTH118
 
 
 _SEARCHERS = frozenset({"ack", "ag", "rg", "ugrep"})

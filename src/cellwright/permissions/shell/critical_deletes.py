@@ -10,8 +10,6 @@ that it goes to, by `cd` or by a flag of a program in front (`env -C`, `sudo -D`
 """
 
 # Paths are strings here: this runs for each call, and Path is several times slower.
-# ruff: noqa: PTH118
-# Paths are strings here: this runs for each call, and Path is several times slower.
 # ruff: noqa: PTH111, PTH112, PTH118, PTH120
 from __future__ import annotations
 
