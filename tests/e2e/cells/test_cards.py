@@ -62,6 +62,15 @@ CLEANING = """\
 
 No units are given; from the values I take metres.
 """
+SORTED = """\
+# times as times of the day, in order
+clean = levels.assign(time=pd.to_datetime(levels["time"], format="%H:%M").dt.time)
+clean = clean.sort_values("time")"""
+COMPLETE = """\
+# the gauge was stuck: a row without a level says nothing of the tide
+clean = clean.dropna(subset=["level"])
+assert clean["level"].between(0, 6).all() and clean["time"].is_unique
+clean"""
 PLAN = """\
 # Find the tide that is lost
 
@@ -159,7 +168,10 @@ def test_the_plan_of_the_guide_to_a_clean_data_set(notebook, model):
     load, prompt = re.search(r"```python\n(.*?)```\n```\n(.*?)\n```", guide, re.DOTALL).groups()
     model.add(turn(use("Variables", names=["levels"])))
     model.add(turn(say("Four rows, and one of them has no level.\n"), use("ExitPlanMode", plan=CLEANING)))
-    model.add(say("Then not."))
+    model.add(turn(use("NotebookRead", notebook_path="notebook.ipynb")))
+    # each below the prompt, so the last one first
+    model.add(turn(*(insertion(source) for source in (COMPLETE, SORTED))))
+    model.add(say("`clean` has three of the four rows. Dropped: 06:20, for its missing level."))
     book = loaded(notebook, f"{make}\n{load}", prompt)
     book.run(1)
     book.wait_done(1)
@@ -167,8 +179,23 @@ def test_the_plan_of_the_guide_to_a_clean_data_set(notebook, model):
     book.output(2).locator(".ask[data-ready] .plan li").first.wait_for()
     book.screenshot("plan-clean", book.cell(2), width=920, height=1300)
     book.asked_by_keys(2)
-    book.page.keyboard.press("Escape")
+    book.page.keyboard.press("1")
+    cards = book.page.locator(".cellwright-proposal .ask[data-ready]")
+    for left in (2, 1):
+        expect(cards).to_have_count(left)
+        cards.first.focus()
+        book.page.keyboard.press("Enter")
     book.wait_done(2)
+    for index in (3, 4):
+        book.wait_done(index)
+    expect(book.output(4).locator("tbody tr")).to_have_count(3)
+    book.page.mouse.move(0, 0)
+    book.screenshot("clean-cells", book.cell(2), book.cell(4), width=920, height=1100)
+    assert ["".join(cell["source"]) for cell in book.save()["cells"]][3:5] == [SORTED, COMPLETE]
+
+
+def insertion(source):
+    return use("NotebookEdit", notebook_path="notebook.ipynb", edit_mode="insert", cell_id="cell-2", new_source=source)
 
 
 def test_a_plan_is_sent_back_then_approved_and_only_then_a_file_is_changed(notebook, model):

@@ -180,7 +180,7 @@ def test_what_a_restricted_workspace_leaves_out_is_not_needed(front_end: Any, mo
     book = front_end(
         "vscode",
         LOAD,
-        "%%claude --mode bypassPermissions\nWhen is high tide? Plot the levels, and write mean() into tides.py.",
+        "%%claude --mode acceptEdits --allow Python\nWhen is high tide? Plot the levels, and write mean() into tides.py.",
     )
     book.run_whole(0)
     book.run_whole(1)
