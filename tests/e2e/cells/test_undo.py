@@ -64,7 +64,7 @@ def test_the_button_shows_first_then_takes_back_files_and_cells(notebook, model,
     book.wait_idle()
     asked_again(book, under)
     card.get_by_role("button", name="Undo", exact=True).click()
-    under.get_by_role("status").get_by_text("Undone: “Tidy up”").wait_for()
+    under.get_by_role("status").get_by_text("Undone: “The gauge was changed on Monday").wait_for()
     assert not notes.exists()
     assert sources(book)[2:] == ["tide = 3.5", "gauge = 'A'"]
 

@@ -133,7 +133,7 @@ def test_a_turn_that_changed_three_variables_is_undone(notebook, model, tab):
     book = begun(
         notebook,
         FRAME + "\nunits = ['cm']",
-        "%%claude --allow Python\nDrop the gauge in place, add metres to the units, and keep the highest level as `top`.",
+        "%%claude --allow Python\nDrop the gauge, add metres to the units, keep the top level.",
         "%claude /undo",
         "list(tides), units, 'top' in globals()",
     )
