@@ -50,6 +50,8 @@ GAUGES = {
     ],
 }
 CLEANING = """\
+# Clean the levels, in two cells
+
 | what is wrong | where | what to do |
 |---|---|---|
 | no level | 06:20, "gauge stuck" | drop the row |
@@ -195,7 +197,8 @@ def test_the_plan_of_the_guide_to_a_clean_data_set(notebook, model):
 
 
 def insertion(source):
-    return use("NotebookEdit", notebook_path="notebook.ipynb", edit_mode="insert", cell_id="cell-2", new_source=source)
+    place = {"notebook_path": "notebook.ipynb", "edit_mode": "insert", "cell_id": "cell-2"}
+    return use("NotebookEdit", **place, cell_type="code", new_source=source)
 
 
 def test_a_plan_is_sent_back_then_approved_and_only_then_a_file_is_changed(notebook, model):
