@@ -91,7 +91,7 @@ def test_outputs_are_marked_with_remarks_and_sent_together_with_their_pictures(n
     page.keyboard.type("Why is Hirtshals so low?")
     panel = page.locator(".cellwright-panel")
     shown = page.locator(".jp-NotebookPanel-notebook")
-    book.screenshot("marked-outputs", shown, panel, width=1180, height=720)
+    book.screenshot("marked-outputs", shown, panel, width=1440, height=790)
     page.keyboard.press("Enter")
     expect(page.locator(".cellwright-prompt")).to_be_focused()
     expect(chips).to_have_count(2)
