@@ -181,7 +181,11 @@ def _list_sections(app: Any, tree: nodes.document, name: str) -> None:
         line.extend([link] if section is sections[0] else [nodes.Text(" · "), link])
     # words that end with a colon are about the picture or the code below them, and about the table of that
     place = page.index(first) + (2 if first.astext().endswith(":") else 1)
-    if place < len(page) and isinstance(page[place], nodes.table):
+    if (
+        place < len(page)
+        and not isinstance(page[place], nodes.section)
+        and next(page[place].findall(nodes.table), None)
+    ):
         place = page.index(first)
     page.insert(place, line)
 
