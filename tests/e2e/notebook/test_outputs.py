@@ -26,7 +26,7 @@ display({"application/vnd.vegalite.v5+json": chart, "text/plain": "a chart"}, ra
 STYLED = """import pandas as pd
 ranges = pd.DataFrame({"range_m": {"Esbjerg": 1.5, "Hvide Sande": 0.8, "Hirtshals": 0.3}})
 ranges.style.set_properties(width="16em").bar(color="#00aa44").format("{:.1f}")"""
-FAILING = "ranges.loc['Hirtshal']"
+FAILING = "print(ranges.size)\nranges.loc['Hirtshal']"
 
 
 def pictures(model):
