@@ -179,14 +179,12 @@ def _list_sections(app: Any, tree: nodes.document, name: str) -> None:
     for section in sections:
         link = nodes.reference("", section[0].astext(), internal=True, refuri=f"#{section['ids'][0]}")
         line.extend([link] if section is sections[0] else [nodes.Text(" · "), link])
-    # words that end with a colon are about the picture or the code below them, and about the table of that
-    place = page.index(first) + (2 if first.astext().endswith(":") else 1)
-    if (
-        place < len(page)
-        and not isinstance(page[place], nodes.section)
-        and next(page[place].findall(nodes.table), None)
-    ):
-        place = page.index(first)
+    # words that end with a colon are about the picture or the code below them, and that picture about the table below it
+    place = page.index(first) + 1
+    if first.astext().endswith(":"):
+        place += 1
+        if not isinstance(page[place], nodes.section) and next(page[place].findall(nodes.table), None):
+            place = page.index(first)
     page.insert(place, line)
 
 
