@@ -182,13 +182,12 @@ def test_the_plan_of_the_guide_to_a_clean_data_set(notebook, model):
     book.screenshot("plan-clean", book.cell(2), width=920, height=1300)
     book.asked_by_keys(2)
     book.page.keyboard.press("1")
-    cards = book.page.locator(".cellwright-proposal .ask[data-ready]")
-    for left in (2, 1):
-        expect(cards).to_have_count(left)
-        cards.last.focus()  # accepted cells run in this order
-        book.page.keyboard.press("Enter")
+    bar = book.output(2).locator(".cell-changes:not([disabled])")
+    expect(bar).to_contain_text("2 cell changes")
+    bar.get_by_role("button", name="Accept all").click()
     book.wait_done(2)
     for index in (3, 4):
+        book.run(index)
         book.wait_done(index)
     expect(book.output(4).locator("tbody tr")).to_have_count(3)
     book.page.mouse.move(0, 0)
