@@ -83,6 +83,14 @@ PICTURE = re.compile(r"(?s)<picture>\n(.*?)</picture>\n")
 SOURCE_OF_PICTURE = re.compile(r'media="([^"]*)" srcset="([^"]*)"')
 
 
+def _on_phone(path: str, folder: Path) -> str:
+    """The twin of a picture that is narrow enough to be read on a phone, or an empty string."""
+    stem, _, ending = path.rpartition(".")
+    theme = "-dark" if stem.endswith("-dark") else ""
+    twin = f"{stem.removesuffix(theme)}-phone{theme}.{ending}"
+    return twin if (folder / twin).exists() else ""
+
+
 def _in_both_themes(found: re.Match[str]) -> str:
     """A picture that has sources, as one image for each: the site has a switch of its own between light and dark."""
     shown = re.search(r'alt="([^"]*)" src="([^"]*)"', found[1])
@@ -101,7 +109,14 @@ def _with_twin(found: re.Match[str], folder: Path) -> str:
     dark = f"{found[2].removesuffix('-light')}-dark.png"
     if not (folder / dark).exists():
         return found[0]
-    return f"![{found[1]}]({found[2]}.png){{.only-light}}![{found[1]}]({dark}){{.only-dark}}"
+    shown_in = []
+    for path, theme in ((f"{found[2]}.png", "light"), (dark, "dark")):
+        if twin := _on_phone(path, folder):
+            shown_in.append(f"![{found[1]}]({twin}){{.only-{theme} .on-phone}}")
+            shown_in.append(f"![{found[1]}]({path}){{.only-{theme} .on-desk}}")
+        else:
+            shown_in.append(f"![{found[1]}]({path}){{.only-{theme}}}")
+    return "".join(shown_in)
 
 
 def _read(_app: Any, name: str, source: list[str]) -> None:
@@ -126,7 +141,7 @@ LONG_PAGE = 5
 """How many sections a page has that is longer than three screens."""
 PIXEL_RATIO = 1.5
 """How many pixels of a picture are one of the screen it was taken from."""
-SHOWN_IN = {"only-light", "only-dark", "still-picture", "moving-picture"}
+SHOWN_IN = {"only-light", "only-dark", "still-picture", "moving-picture", "on-phone", "on-desk"}
 
 
 def _open_at_full_size(app: Any, tree: nodes.document, name: str) -> None:
@@ -164,8 +179,13 @@ def _list_sections(app: Any, tree: nodes.document, name: str) -> None:
     for section in sections:
         link = nodes.reference("", section[0].astext(), internal=True, refuri=f"#{section['ids'][0]}")
         line.extend([link] if section is sections[0] else [nodes.Text(" · "), link])
-    # words that end with a colon are about the picture or the code below them
-    page.insert(page.index(first) + (2 if first.astext().endswith(":") else 1), line)
+    # words that end with a colon are about the picture or the code below them, and that picture about the table below it
+    place = page.index(first) + 1
+    if first.astext().endswith(":"):
+        place += 1
+        if not isinstance(page[place], nodes.section) and next(page[place].findall(nodes.table), None):
+            place = page.index(first)
+    page.insert(place, line)
 
 
 def setup(app: Any) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 START = (
     "get-started",
-    "faq",
-    "whats-new",
+    "providers",
+    "front-ends",
     "coming-from-claude-code",
     "coming-from-other-assistants",
-    "front-ends",
+    "faq",
     "troubleshooting",
+    "whats-new",
 )
 GUIDES = (
     "guides/clean-a-data-set",
@@ -22,8 +23,8 @@ SECTIONS = {
     "Start": START,
     "Guides": GUIDES,
     "In the notebook": (
-        "notebooks", "panel", "permissions", "branches", "context", "undo", "sessions", "costs", "background",
-        "cell-actions", "typed-answers", "numbers", "verify", "replay", "completion", "code-intelligence",
+        "notebooks", "cell-actions", "panel", "permissions", "undo", "numbers", "context", "costs", "sessions",
+        "completion", "typed-answers", "background", "branches", "verify", "replay", "code-intelligence",
     ),
     "Your own ways": (
         "memory", "skills", "agents", "hooks", "mcp", "mcp-github-gitlab", "plugins", "output-styles", "examples/README",
@@ -32,7 +33,7 @@ SECTIONS = {
         "terminal", "headless", "many-prompts", "testing", "coming-from-claude-agent-sdk", "streaming-events", "server",
     ),
     "Running it for others": (
-        "jupyterhub", "security", "containers", "telemetry", "providers", "local-models", "performance",
+        "jupyterhub", "security", "containers", "telemetry", "local-models", "performance",
     ),
     "Reference": (
         "reference/magics", "reference/slash-commands", "tools", "reference/tools", "settings", "reference/settings",

@@ -66,6 +66,15 @@ def make_project(folder: Path) -> Path:
     return folder
 
 
+# a prompt of many that fails is a row without a value
+NO_ROW_FAILED = """
+import cellwright.python_api.map_result
+for _each in [*globals().values()]:
+    if isinstance(_each, cellwright.python_api.map_result.MapResult):
+        assert not _each.errors, _each.errors[0].error
+"""
+
+
 def failed_cells(kernel: NotebookKernel, fences: Iterable[Fence]) -> dict[str, str]:
     """Run the cells, each page in a namespace of its own; give the errors by their places."""
     failed, page = {}, ""
@@ -77,6 +86,8 @@ def failed_cells(kernel: NotebookKernel, fences: Iterable[Fence]) -> dict[str, s
             assert (cell := kernel.run(AS_AT_FIRST)).status == "ok", cell.error
         for code in filter(None, (fence.given, fence.code)):
             if (cell := kernel.run(code)).status != "ok":
+                failed[fence.place] = cell.error
+            elif "cellwright.map(" in code and (cell := kernel.run(NO_ROW_FAILED)).status != "ok":
                 failed[fence.place] = cell.error
     return failed
 

@@ -41,7 +41,10 @@ def test_every_relative_link_leads_to_a_file_of_the_repository() -> None:
 def test_every_picture_is_shown_and_every_scene_takes_one() -> None:
     shown = {Path(link).name for links in linked().values() for link in links if link.startswith(f"{IMAGES}/")}
     files = {Path(path).name for path in tracked() if path.startswith(f"{IMAGES}/")}
-    twins = {f"{Path(name).stem.removesuffix('-light')}-dark.png" for name in shown}  # the site shows them in dark
+    twins = {
+        f"{Path(name).stem.removesuffix('-light')}-dark.png" for name in shown
+    }  # the site shows them in dark, and on a phone
+    twins |= {f"{Path(name).stem}-phone{ending}.png" for name in shown for ending in ("", "-dark")}
     assert files - shown - twins == set(), "pictures that no page shows"
     scenes = "\n".join(
         path.read_text("utf-8") for folder in ("e2e", "legs") for path in (ROOT / "tests" / folder).rglob("*.py")

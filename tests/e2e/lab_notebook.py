@@ -43,6 +43,8 @@ HOLDS_NO_WIDGET = """index => {
     return !JSON.stringify(cell.toJSON().outputs).includes('application/vnd.jupyter.widget-view+json');
 }"""
 POLLING_MS = 50
+# the active cell's, which lies on the words of a prompt
+NO_TOOLBAR = ".jp-cell-toolbar { visibility: hidden !important }"
 
 
 def in_dark(picture: Path) -> Path:
@@ -229,12 +231,14 @@ class NotebookPage:
         if TAKE_PICTURES and self.app == "lab" and picture.exists() and not name.endswith("-dark"):
             size = self.page.viewport_size
             self.page.set_viewport_size({"width": width or size["width"], "height": height or size["height"]})
+            bare = self.page.add_style_tag(content=NO_TOOLBAR)
             for theme, path in ((DARK, in_dark(picture)), (LIGHT, picture)):
                 self.tab.choose_theme(theme)
                 if again:
                     again()
                 self.page.wait_for_function(reel.IS_STILL)
                 path.write_bytes(self._picture_of(targets))
+            bare.evaluate("node => node.remove()")
             self.page.set_viewport_size(size)
         self.reel(name, *targets[:1])
 
@@ -246,7 +250,7 @@ class NotebookPage:
             boxes = [target.bounding_box() for target in targets]
             left, top = (min(box[side] for box in boxes) for side in "xy")
             right = max(box["x"] + box["width"] for box in boxes)
-            bottom = max(box["y"] + box["height"] for box in boxes)
+            bottom = max(box["y"] + box["height"] for box in boxes) + 2  # with its border, where it lies on the grid
             shot = self.page.screenshot(clip={"x": left, "y": top, "width": right - left, "height": bottom - top})
         if targets and targets[-1].evaluate("node => node.matches('.jp-Cell')"):
             return _without_edge(shot)

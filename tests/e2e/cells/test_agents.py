@@ -20,7 +20,7 @@ def test_two_agents_work_side_by_side_and_one_is_stopped(notebook, model, tab, l
     first, second = Gate(), Gate()
     model.add(
         turn(
-            say("I have both looked at, at the same time."),
+            say("Two agents look at it, at the same time."),
             hand("Find who reads the gauge", "task one"),
             hand("Review the tests", "task two", "code-reviewer"),
         ),

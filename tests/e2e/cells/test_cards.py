@@ -50,6 +50,8 @@ GAUGES = {
     ],
 }
 CLEANING = """\
+# Clean the levels, in two cells
+
 | what is wrong | where | what to do |
 |---|---|---|
 | no level | 06:20, "gauge stuck" | drop the row |
@@ -62,6 +64,15 @@ CLEANING = """\
 
 No units are given; from the values I take metres.
 """
+SORTED = """\
+# times as times of the day, in order
+clean = levels.assign(time=pd.to_datetime(levels["time"], format="%H:%M").dt.time)
+clean = clean.sort_values("time")"""
+COMPLETE = """\
+# the gauge was stuck: a row without a level says nothing of the tide
+clean = clean.dropna(subset=["level"])
+assert clean["level"].between(0, 6).all() and clean["time"].is_unique
+clean"""
 PLAN = """\
 # Find the tide that is lost
 
@@ -159,7 +170,10 @@ def test_the_plan_of_the_guide_to_a_clean_data_set(notebook, model):
     load, prompt = re.search(r"```python\n(.*?)```\n```\n(.*?)\n```", guide, re.DOTALL).groups()
     model.add(turn(use("Variables", names=["levels"])))
     model.add(turn(say("Four rows, and one of them has no level.\n"), use("ExitPlanMode", plan=CLEANING)))
-    model.add(say("Then not."))
+    model.add(turn(use("NotebookRead", notebook_path="notebook.ipynb")))
+    # each below the prompt, so the last one first
+    model.add(turn(*(insertion(source) for source in (COMPLETE, SORTED))))
+    model.add(say("`clean` has three of the four rows. Dropped: 06:20, for its missing level."))
     book = loaded(notebook, f"{make}\n{load}", prompt)
     book.run(1)
     book.wait_done(1)
@@ -167,8 +181,23 @@ def test_the_plan_of_the_guide_to_a_clean_data_set(notebook, model):
     book.output(2).locator(".ask[data-ready] .plan li").first.wait_for()
     book.screenshot("plan-clean", book.cell(2), width=920, height=1300)
     book.asked_by_keys(2)
-    book.page.keyboard.press("Escape")
+    book.page.keyboard.press("1")
+    bar = book.output(2).locator(".cell-changes:not([disabled])")
+    expect(bar).to_contain_text("2 cell changes")
+    bar.get_by_role("button", name="Accept all").click()
     book.wait_done(2)
+    for index in (3, 4):
+        book.run(index)
+        book.wait_done(index)
+    expect(book.output(4).locator("tbody tr")).to_have_count(3)
+    book.page.mouse.move(0, 0)
+    book.screenshot("clean-cells", book.cell(2), book.cell(4), width=920, height=1100)
+    assert ["".join(cell["source"]) for cell in book.save()["cells"]][3:5] == [SORTED, COMPLETE]
+
+
+def insertion(source):
+    place = {"notebook_path": "notebook.ipynb", "edit_mode": "insert", "cell_id": "cell-2"}
+    return use("NotebookEdit", **place, cell_type="code", new_source=source)
 
 
 def test_a_plan_is_sent_back_then_approved_and_only_then_a_file_is_changed(notebook, model):

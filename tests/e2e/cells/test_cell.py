@@ -81,6 +81,7 @@ with open("data/clean.csv", "w", newline="") as file:
     writer.writeheader()
     writer.writerows(rows)
 plt.figure(figsize=(6, 1.8))
+plt.ylabel("level, m")
 plt.plot([row["time"] for row in rows], [float(row["level"]) for row in rows], "o-");"""
 
 
@@ -351,7 +352,13 @@ def test_a_second_tab_asks_as_well_if_nobody_has_saved_the_notebook(notebook, mo
     answer_of(book, 1, "There it is.")
 
 
-NUMBERS = "They start 1,204 times a day, in 36.5 % of cases late, and 48.25 km from the harbour."
+DEPARTURES = "minutes_late\n" + "12\n" * 440 + "0\n" * 764
+COUNTED_LATE = """\
+import pandas as pd
+departures = pd.read_csv("departures.csv")
+print("departures", len(departures))
+print("late", round((departures.minutes_late > 5).mean(), 4))"""
+NUMBERS = "There were 1,204 departures in May. Of these, 36.5 % were late, by 48.25 minutes on average."
 FIRST_CHECK = "print('check', 1, 193 / 4)"
 
 
@@ -362,7 +369,7 @@ def source_of(book, index, number):
 
 def check_numbers(book, model):
     """Asks for the numbers of an answer, goes to the source of one by keys, and has the one without a source computed."""
-    model.add(turn(use("Python", code="print('starts 1204\\nlate 0.3652')")), turn(say(NUMBERS)))
+    model.add(turn(use("Python", code=COUNTED_LATE)), turn(say(NUMBERS)))
     book.run(2)
     book.wait_done(2)
     expect(book.output(2)).to_contain_text("2 of 3 numbers traced")
@@ -374,8 +381,8 @@ def check_numbers(book, model):
     expect(source).to_contain_text("from Python, call 3, line 2")
     book.screenshot("numbers", book.cell(2))
     source.get_by_role("button", name="Go to call").press("Enter")
-    expect(book.output(2).locator("details.fold[open]")).to_contain_text("late 0.3652")
-    model.add(turn(use("Python", code=FIRST_CHECK)), turn(say("It is 48.25 km.")))
+    expect(book.output(2).locator("details.fold[open]")).to_contain_text("late 0.3654")
+    model.add(turn(use("Python", code=FIRST_CHECK)), turn(say("It is 48.25 minutes.")))
     book.output(2).get_by_role("button", name="2 of 3 numbers traced").click()
     book.output(2).get_by_role("button", name="Check these").click()
     expect(book.cell(3).locator(".cm-content")).to_contain_text("Check 1 number")
@@ -412,8 +419,8 @@ def test_the_saved_notebook_reads_well_without_a_kernel(notebook, model, lab):
     book = loaded(
         notebook,
         "%%claude --mode acceptEdits\nThe rolling mean misses high tide. Find out why and fix it.",
-        "%%claude --mode bypassPermissions\nHow often do they start?",
-        files={"tides.py": TIDES},
+        "%%claude --allow Python\nHow many departures are in departures.csv, and how many were late?",
+        files={"tides.py": TIDES, "departures.csv": DEPARTURES},
     )
     book.run(1)
     book.wait_done(1)

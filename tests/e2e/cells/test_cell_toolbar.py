@@ -8,8 +8,8 @@ from cellwright.testing import Gate, hold, say, turn, use
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
-FAILING = "rates = {'de': 1.0}\nrates['dk']"
-FIXED = "rates = {'de': 1.0}\nrates.get('dk', 1.0)"
+FAILING = "tide = {'harbour': 'Esbjerg', 'level_m': 1.42}\nprint('high tide:', tide['level'])"
+FIXED = FAILING.replace("'level'", "'level_m'")
 
 
 def menu_item(book, command):
@@ -34,7 +34,7 @@ def edit_of_first_cell(source, *first):
     return [
         turn(*first, use("NotebookRead", notebook_path="notebook.ipynb")),
         turn(use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-0", new_source=source)),
-        turn(say("Denmark had no rate.")),
+        turn(say("The level has its unit in its name.")),
     ]
 
 
@@ -71,7 +71,7 @@ def test_fix_proposes_a_change_of_the_cell_that_failed_and_nothing_else_stays(no
     saved = book.save()["cells"]
     assert ["".join(cell["source"]) for cell in saved] == [FIXED, "print('below')"]
     assert saved[0]["metadata"]["cellwright"]["asked"] == "Fix the KeyError in cell [1]"
-    assert "KeyError: 'dk'" in words(model)
+    assert "KeyError: 'level'" in words(model)
 
 
 @in_apps()
@@ -79,13 +79,13 @@ def test_the_button_under_a_failed_cell_needs_no_loaded_kernel(notebook, model, 
     book = notebook(FAILING, app=app)
     book.run(0)
     book.wait_done(0)
-    model.add(say("It lacks a rate for dk."))
+    model.add(say("The tide has no such key."))
     button = book.cell(0).get_by_role("button", name="Fix with Claude")
     button.focus()
     expect(button).to_be_focused()
     page.keyboard.press("Enter")
     answer = strip(book, 0)
-    answer.get_by_text("It lacks a rate for dk.").wait_for()
+    answer.get_by_text("The tide has no such key.").wait_for()
     assert sources(book)[:1] == [FAILING]
     answer.get_by_role("button", name="Dismiss").focus()
     page.keyboard.press("Enter")

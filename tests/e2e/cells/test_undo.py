@@ -8,13 +8,16 @@ from cellwright.testing import say, turn, use
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
-ASK = "%%claude --mode acceptEdits\nTidy up"
+ASK = (
+    "%%claude --mode acceptEdits\n"
+    "The gauge was changed on Monday: it is B now, and high tide is 4.5 m. Put that right, and note it in notes.txt."
+)
 SCRIPT = [
     turn(use("NotebookRead", notebook_path="notebook.ipynb")),
     turn(use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-2", new_source="tide = 4.5")),
     turn(use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-3", new_source="gauge = 'B'")),
-    turn(use("Write", file_path="notes.txt", content="Tidied.\n")),
-    turn(say("Tidied up.")),
+    turn(use("Write", file_path="notes.txt", content="Gauge B since Monday.\n")),
+    turn(say("Both cells have the new gauge and its high tide, and `notes.txt` says since when.")),
 ]
 
 
@@ -61,7 +64,7 @@ def test_the_button_shows_first_then_takes_back_files_and_cells(notebook, model,
     book.wait_idle()
     asked_again(book, under)
     card.get_by_role("button", name="Undo", exact=True).click()
-    under.get_by_role("status").get_by_text("Undone: “Tidy up”").wait_for()
+    under.get_by_role("status").get_by_text("Undone: “The gauge was changed on Monday").wait_for()
     assert not notes.exists()
     assert sources(book)[2:] == ["tide = 3.5", "gauge = 'A'"]
 

@@ -128,12 +128,12 @@ def test_a_turn_that_changed_three_variables_is_undone(notebook, model, tab):
         turn(
             use("Python", code="tides.drop(columns='gauge', inplace=True)\nunits.append('m')\ntop = tides.level.max()")
         ),
-        turn(say("Cleaned.")),
+        turn(say("The gauge is gone, `units` has metres, and `top` is the highest level.")),
     )
     book = begun(
         notebook,
         FRAME + "\nunits = ['cm']",
-        "%%claude --mode bypassPermissions\nClean it.",
+        "%%claude --allow Python\nDrop the gauge, add metres to the units, keep the top level.",
         "%claude /undo",
         "list(tides), units, 'top' in globals()",
     )

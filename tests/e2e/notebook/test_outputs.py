@@ -12,17 +12,21 @@ from cellwright.testing import say, turn, use
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
-BARS = {
-    "data": {"values": [{"a": "A", "b": 28}, {"a": "B", "b": 55}]},
+CHART = """from IPython.display import display
+levels = {"Esbjerg": 1.42, "Hvide Sande": 0.77, "Hirtshals": 0.38}
+chart = {
+    "data": {"values": [{"harbour": each, "level_m": levels[each]} for each in levels]},
     "mark": {"type": "bar", "color": "#aa0022"},
-    "encoding": {"x": {"field": "a", "type": "nominal"}, "y": {"field": "b", "type": "quantitative"}},
+    "encoding": {
+        "x": {"field": "level_m", "type": "quantitative"},
+        "y": {"field": "harbour", "type": "nominal"},
+    },
 }
-SHOW = "from IPython.display import display, HTML\n"
-CHART = f"{SHOW}display({{'application/vnd.vegalite.v5+json': {BARS!r}, 'text/plain': 'a chart'}}, raw=True)"
-STYLED = (
-    f"{SHOW}HTML('<style>.t td {{background: #00aa44}}</style><table class=t><tr><td>{'tide ' * 20}</td></tr></table>')"
-)
-FAILING = "print('a line')\n{}['x']"
+display({"application/vnd.vegalite.v5+json": chart, "text/plain": "a chart"}, raw=True)"""
+STYLED = """import pandas as pd
+ranges = pd.DataFrame({"range_m": {"Esbjerg": 1.5, "Hvide Sande": 0.8, "Hirtshals": 0.3}})
+ranges.style.set_properties(width="16em").bar(color="#00aa44").format("{:.1f}")"""
+FAILING = "print(ranges.size)\nranges.loc['Hirtshal']"
 
 
 def pictures(model):
@@ -84,31 +88,31 @@ def test_outputs_are_marked_with_remarks_and_sent_together_with_their_pictures(n
     page.keyboard.press("Enter")
     remark = book.cell(1).get_by_label("Remark about: Output of cell [2]")
     expect(remark).to_be_focused()
-    page.keyboard.type("why green?")
+    page.keyboard.type("Why is Hirtshals so low?")
     panel = page.locator(".cellwright-panel")
     shown = page.locator(".jp-NotebookPanel-notebook")
-    book.screenshot("marked-outputs", shown, panel, width=1180, height=720)
+    book.screenshot("marked-outputs", shown, panel, width=1440, height=790)
     page.keyboard.press("Enter")
     expect(page.locator(".cellwright-prompt")).to_be_focused()
     expect(chips).to_have_count(2)
-    model.add(say("The chart has two bars."))
+    model.add(say("The chart has three bars."))
     page.keyboard.type("Compare these.")
     page.keyboard.press("Enter")
-    page.locator(".cellwright-panel").get_by_text("The chart has two bars.").wait_for()
+    page.locator(".cellwright-panel").get_by_text("The chart has three bars.").wait_for()
     chart, table = pictures(model)
     assert shows(chart, RED)
     assert shows(table, GREEN)
     said = words(model)
-    assert "<remark>\\nwhy green?\\n</remark>" in said
-    assert "background: #00aa44" in said
+    assert "<remark>\\nWhy is Hirtshals so low?\\n</remark>" in said
+    assert "#00aa44" in said
     expect(chips).to_have_count(0)
     expect(page.locator(".cellwright-marks")).to_have_count(0)
     assert all(set(cell["metadata"]) <= {"trusted"} for cell in book.save()["cells"])
-    model.add(say("There is no x."))
+    model.add(say("There is no such harbour."))
     book.output(2).hover()
     book.output(2).locator(".cellwright-output-tools").nth(1).get_by_role("button", name="Explain this output").click()
-    page.locator(".cellwright-panel").get_by_text("There is no x.").wait_for()
-    assert "KeyError: 'x'" in words(model)
+    page.locator(".cellwright-panel").get_by_text("There is no such harbour.").wait_for()
+    assert "KeyError: 'Hirtshal'" in words(model)
     assert "Explain the error in cell [3]" in words(model)
 
 

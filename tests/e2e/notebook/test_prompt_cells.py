@@ -12,6 +12,13 @@ from eventual import eventually
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
+TIDES = """import pandas as pd
+
+times = pd.date_range("2026-11-21", periods=144, freq="10min")
+tides = pd.DataFrame({"time": times, "level_m": 1.4, "comment": "calm"})
+harbour = "Esbjerg"
+"""
+
 
 def sources(book):
     return ["".join(cell["source"]) for cell in book.save()["cells"]]
@@ -27,7 +34,7 @@ def mime_types(page):
 
 @in_apps(on_older_lab=True)
 def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, page, app):
-    book = notebook("tide = 3.5\ngauge = {'Esbjerg': 1.42}", app=app)
+    book = notebook(TIDES, app=app)
     book.run(0)
     book.wait_done(0)
     if reel.FOLDER:  # an earlier scene may have asked, which ends the hint
@@ -40,9 +47,9 @@ def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, 
     expect(prompt).to_have_attribute("spellcheck", "true")
     expect(prompt).to_have_attribute("data-language", "prompt")
     # the kernel has not loaded the package: what is typed has it do that
-    page.keyboard.type("Don't change $ti")
+    page.keyboard.type("Plot the levels of $ti")
     rows(page).first.wait_for()
-    expect(rows(page).first).to_have_text("$tide")
+    expect(rows(page).first).to_have_text("$tides")
     expect(prompt).to_have_attribute("aria-activedescendant", rows(page).first.locator("..").get_attribute("id"))
     book.screenshot("prompt-cell-completion", book.cell(0), page.locator(".cellwright-prompt-list"), width=1000)
     check_accessible(book.cell(1), "cm-content")
@@ -58,13 +65,13 @@ def test_a_prompt_is_inserted_written_with_completions_and_run(notebook, model, 
     expect(rows(page)).to_have_count(0)
     page.keyboard.press("Backspace")
     expect(prompt).to_be_focused()
-    expect(prompt.locator(".cellwright-prompt-mention")).to_have_text(["$tide", "@cell:cell-0"])
+    expect(prompt.locator(".cellwright-prompt-mention")).to_have_text(["$tides", "@cell:cell-0"])
     expect(prompt.locator("[class*='ͼ']")).to_have_count(0)
     model.add(say("It is 3.5 m."))
     page.keyboard.press("Shift+Enter")
     book.output(1).get_by_text("It is 3.5 m.").wait_for()
     book.wait_done(1)
-    assert sources(book)[1].rstrip() == "%%claude\nDon't change $tide , see @cell:cell-0 and"
+    assert sources(book)[1].rstrip() == "%%claude\nPlot the levels of $tides , see @cell:cell-0 and"
     assert all(set(cell["metadata"]) <= {"execution"} for cell in book.on_disk()["cells"])
 
 

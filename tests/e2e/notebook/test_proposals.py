@@ -12,7 +12,11 @@ from cellwright.testing import say, turn, use
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
-ASK = "%%claude\nImprove my cells"
+ASK = "%%claude\nFix points 1 and 3. Add a sentence that says what the mean stands for."
+MEAN = "mean = sum(levels) / 3"
+MENDED = "mean = sum(levels) / len(levels)"
+SENTENCE = "The mean of the readings of one hour, in metres above chart datum."
+LEFT_OVER = "levels_old.describe()"
 
 
 def three_changes():
@@ -20,14 +24,14 @@ def three_changes():
     return [
         turn(use("NotebookRead", notebook_path="notebook.ipynb")),
         turn(
-            use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-2", new_source="radius = 3"),
+            use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-2", new_source=MENDED),
             use(
                 "NotebookEdit",
                 notebook_path="notebook.ipynb",
                 edit_mode="insert",
                 cell_id="cell-2",
                 cell_type="markdown",
-                new_source="# The area",
+                new_source=SENTENCE,
             ),
             use("NotebookEdit", notebook_path="notebook.ipynb", cell_id="cell-3", edit_mode="delete"),
         ),
@@ -38,7 +42,7 @@ def three_changes():
 @pytest.fixture
 def proposed(notebook, model, page):
     def make(app):
-        book = notebook(LOAD, ASK, "radius = 2", "radius * 2", "", app=app)
+        book = notebook(LOAD, ASK, MEAN, LEFT_OVER, "", app=app)
         book.run(0)
         book.wait_done(0)
         model.add(*three_changes())
@@ -125,7 +129,7 @@ def test_each_cell_has_its_own_answer(proposed, model, page, app):
         book.screenshot("proposals", book.cell(1), book.cell(3), width=1100, height=1200)
         page.set_viewport_size(VIEWPORT)
     cards = book.cell(2).locator(".cellwright-proposal .ask")
-    change, insertion = cards.filter(has_text="radius = 3"), cards.filter(has_text="# The area")
+    change, insertion = cards.filter(has_text="len(levels)"), cards.filter(has_text=SENTENCE)
     deletion = book.cell(3).locator(".cellwright-proposal")
     button(deletion, "Reject").click()
     expect(deletion).to_have_count(0)
@@ -136,7 +140,7 @@ def test_each_cell_has_its_own_answer(proposed, model, page, app):
     told = model.requests[-1].body["messages"][-1]["content"]
     assert [bool(result.get("is_error")) for result in told if result["type"] == "tool_result"] == [False, False, True]
     saved = [(cell["cell_type"], "".join(cell["source"])) for cell in book.save()["cells"]]
-    assert saved[2:5] == [("code", "radius = 3"), ("markdown", "# The area"), ("code", "radius * 2")]
+    assert saved[2:5] == [("code", MENDED), ("markdown", SENTENCE), ("code", LEFT_OVER)]
     expect(page.locator(".cellwright-proposal")).to_have_count(0)
 
 
@@ -148,14 +152,14 @@ def test_all_are_accepted_at_once_in_the_turns_card(proposed, page, app):
     bar.get_by_role("button", name="Accept all").click()
     book.wait_done(1)
     saved = ["".join(cell["source"]) for cell in book.save()["cells"]]
-    assert saved[2:] == ["radius = 3", "# The area", ""]
+    assert saved[2:] == [MENDED, SENTENCE, ""]
     expect(page.locator(".cellwright-proposal")).to_have_count(0)
 
 
 def test_a_proposal_is_edited_at_its_cell_by_keyboard(proposed, model, page):
     book = proposed("lab")
     cards = book.cell(2).locator(".cellwright-proposal .ask")
-    card, insertion = cards.filter(has_text="radius = 3"), cards.filter(has_text="# The area")
+    card, insertion = cards.filter(has_text="len(levels)"), cards.filter(has_text=SENTENCE)
     deletion = book.cell(3).locator(".cellwright-proposal .ask")
     book.cell(0).locator(".jp-InputPrompt").click()
     steps = [("F8", card), ("F8", insertion), ("F8", deletion), ("F8", card), ("Shift+F8", deletion), ("F8", card)]
@@ -167,18 +171,18 @@ def test_a_proposal_is_edited_at_its_cell_by_keyboard(proposed, model, page):
     area = card.locator("textarea")
     expect(area).to_be_focused()
     page.keyboard.press("Control+a")
-    page.keyboard.type("radius = 4")
-    expect(area).to_have_value("radius = 4")
+    page.keyboard.type("mean = max(levels)")
+    expect(area).to_have_value("mean = max(levels)")
     book.reel("proposal-edit-first")
     page.keyboard.press("Control+Enter")
-    expect(book.cell(2).locator(".cm-content")).to_have_text("radius = 4")
+    expect(book.cell(2).locator(".cm-content")).to_have_text("mean = max(levels)")
     bar = book.output(1).locator(".cell-changes:not([disabled])")
     expect(bar).to_contain_text("2 cell changes")
     bar.get_by_role("button", name="Reject all").click()
     book.wait_done(1)
     told = str(model.requests[-1].body["messages"][-1]["content"])
-    assert "radius = 4" in told
-    assert ["".join(cell["source"]) for cell in book.save()["cells"]][2:] == ["radius = 4", "radius * 2", ""]
+    assert "mean = max(levels)" in told
+    assert ["".join(cell["source"]) for cell in book.save()["cells"]][2:] == ["mean = max(levels)", LEFT_OVER, ""]
 
 
 def test_a_page_that_is_reloaded_shows_what_waits_and_can_answer(proposed, model, page):
@@ -194,7 +198,7 @@ def test_a_page_that_is_reloaded_shows_what_waits_and_can_answer(proposed, model
     book.output(1).get_by_text("Done.").wait_for()
     told = model.requests[-1].body["messages"][-1]["content"]
     assert all(result["is_error"] for result in told if result["type"] == "tool_result")
-    assert ["".join(cell["source"]) for cell in book.save()["cells"]][2:4] == ["radius = 2", "radius * 2"]
+    assert ["".join(cell["source"]) for cell in book.save()["cells"]][2:4] == [MEAN, LEFT_OVER]
 
 
 @pytest.mark.lab_version
@@ -206,6 +210,6 @@ def test_what_is_undone_with_the_editors_own_keys_was_claudes_edit(proposed, pag
     content = book.cell(2).locator(".cm-content")
     content.click()
     expect(content).to_be_focused()
-    expect(content).to_have_text("radius = 3")
+    expect(content).to_have_text(MENDED)
     page.keyboard.press("Control+z")
-    expect(content).to_have_text("radius = 2")
+    expect(content).to_have_text(MEAN)

@@ -36,6 +36,7 @@ SHOWN = """() => {
 }"""
 
 COLUMNS = 96
+COLUMNS_OF_PHONE = 56
 FONT_PIXELS = 26
 """Twice as large as a terminal's, so that its pictures are sharp."""
 MARGIN_PIXELS = 24
@@ -79,7 +80,7 @@ def lab_with_terminal(model: MessagesServer, tmp_path: Path) -> Iterator[Lab]:
 class ShownTerminal:
     """A terminal of JupyterLab: what is typed, and what is on its screen."""
 
-    def __init__(self, page: Any, lab: Lab, theme: str, rows: int) -> None:
+    def __init__(self, page: Any, lab: Lab, theme: str, rows: int, columns: int = COLUMNS) -> None:
         self.page = page
         page.set_viewport_size({"width": 1700, "height": rows * 36 + 200})
         page.goto(f"{lab.url}/lab")
@@ -90,12 +91,12 @@ class ShownTerminal:
         page.wait_for_function("() => window.terminal.content._term")
         page.evaluate("size => { window.terminal.content._term.options.fontSize = size }", FONT_PIXELS)
         # a size of our own: what JupyterLab measures before its font is there is too large
-        page.evaluate("size => window.terminal.content._term.resize(...size)", [COLUMNS, rows])
+        page.evaluate("size => window.terminal.content._term.resize(...size)", [columns, rows])
         background = "15;0" if theme == DARK else "0;15"
         path = Path(sys.executable).parent
         self.type(f"PATH={path}:$PATH PS1='$ ' COLORTERM=truecolor COLORFGBG='{background}' exec bash --norc")
         self.wait("$ ")
-        self.type(f"cd ~/tides; stty cols {COLUMNS} rows {rows}; clear")
+        self.type(f"cd ~/tides; stty cols {columns} rows {rows}; clear")
 
     def type(self, words: str) -> None:
         """Type a line and Enter."""
@@ -136,13 +137,21 @@ def fix(path: Path) -> tuple[Any, ...]:
     )
 
 
-@pytest.mark.parametrize(("theme", "name"), [(DARK, "terminal-dark"), (LIGHT, "terminal")])
+@pytest.mark.parametrize(
+    ("theme", "name", "columns"),
+    [
+        (DARK, "terminal-dark", COLUMNS),
+        (LIGHT, "terminal", COLUMNS),
+        (DARK, "terminal-phone-dark", COLUMNS_OF_PHONE),
+        (LIGHT, "terminal-phone", COLUMNS_OF_PHONE),
+    ],
+)
 def test_the_card_of_an_edit(
-    browser: Any, lab_with_terminal: Lab, model: MessagesServer, theme: str, name: str
+    browser: Any, lab_with_terminal: Lab, model: MessagesServer, theme: str, name: str, columns: int
 ) -> None:
     model.add(*fix(lab_with_terminal.root / "tides.py"))
     page = browser.browser.new_page(device_scale_factor=1)  # of other scales xterm draws a part
-    terminal = ShownTerminal(page, lab_with_terminal, theme, rows=38)
+    terminal = ShownTerminal(page, lab_with_terminal, theme, rows=38 if columns == COLUMNS else 46, columns=columns)
     terminal.type("cellwright")
     greeting = terminal.wait("What should Claude do?")
     assert "~/tides · /help · Ctrl-D leave" in greeting

@@ -17,17 +17,36 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 PICTURED = "/opt/tides/bin/python -m pip install cellwright"
-ANSWER = """The gauge is read every ten minutes, and `rolling` takes **six** of them: an hour.
+READINGS = "time,level,comment\n06:00,3.1,calm\n06:10,3.3,\n06:20,,gauge stuck\n06:30,3.6,\n"
+PROMPTS = (
+    "%%claude\nRead data/tides.csv. What does it hold, and is anything wrong with it?",
+    "%%claude --allow Python\nRemove the rows without a level, and plot it.",
+)
+PLOTTED = """\
+import matplotlib.pyplot as plt
+import pandas as pd
 
-1. Read the heights with their times.
-2. Take the mean of each hour.
+levels = pd.read_csv("data/tides.csv").dropna(subset="level")
+levels.plot("time", "level", figsize=(5, 1.8), style="o-", ylabel="level, m")
+plt.show()"""
+HOURLY = """\
+def high_tide(levels):
+    hourly = levels.set_index("time").level.rolling(6, center=True).mean()
+    return hourly.idxmax()
+"""
+ANSWER = """Four readings are too few: the level **still rises** in the last one. With a whole day of them:
+
+1. Take the mean of each hour, which is six readings.
+2. High tide is where that mean is highest.
 
 ```python
-hourly = heights.rolling(6, center=True).mean()
-high = hourly[hourly == hourly.max()]
+hourly = levels.level.rolling(6, center=True).mean()
+hourly.idxmax()
 ```
 
-High tide is the row that is left. I can check this with the tests:"""
+I write it as a function:"""
+PHONE = 400
+"""As wide as the panel is in the picture for phones, in pixels."""
 BUSY = "import pathlib, time\nwhile not pathlib.Path('enough').exists():\n    time.sleep(0.05)"
 OPEN = "Control+Shift+Y"
 SUBSHELLS = pytest.mark.skipif(
@@ -185,26 +204,32 @@ def test_one_question_in_both_places_then_a_reload_in_the_middle_and_a_restart(n
 
 
 def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(notebook, model, tab, page):
-    model.add(turn(say(ANSWER), use("Bash", command="python -m pytest tests -q > tests.log")), turn(say("They pass.")))
-    levels = "[1.2, 1.5, 1.9, 2.2, 2.4, 2.4, 2.3, 2.1]"
-    cells = [f"import pandas as pd\n\nheights = pd.Series(\n    {levels}\n)", "print(heights.max())", ""]
-    book = notebook(*cells, files={"tides.py": "WINDOW = 6\n"})
+    model.add(
+        turn(use("Read", file_path="data/tides.csv")),
+        turn(say("Four readings, ten minutes apart. At **06:20** there is no level: the gauge was stuck.")),
+        turn(use("Python", code=PLOTTED)),
+        turn(say("Three rows have a level.")),
+        turn(say(ANSWER), use("Write", file_path="hourly.py", content=HOURLY)),
+        turn(say("It is written.")),
+    )
+    book = notebook(*PROMPTS, "", files={"data/tides.csv": READINGS})
     for index in (0, 1):
         book.run(index)
         book.wait_done(index)
+    expect(book.output(1).locator("img")).to_be_visible()
     page.set_viewport_size({"width": 1200, "height": 860})
     page.keyboard.press("Control+b")  # the file browser gives its place to the notebook
     expect(page.locator(".jp-DirListing")).to_be_hidden()
     panel = Panel(page).open()
     panel.wait("connected")
     panel.widen(600)
-    panel.ask("When is high tide, and how sure are you?")
+    panel.ask("When is high tide? Write a function that finds it.")
     panel.card().wait_for()
     panel.wait_whole_card()
     for theme, name in ((DARK, "panel-dark"), (LIGHT, "panel")):
         tab.choose_theme(theme)
         book.screenshot(name, page.locator(".jp-NotebookPanel-notebook"), panel.node)
-    expect(panel.answer(0).locator(".prose").last).to_be_in_viewport()  # the reason for what is asked
+    expect(panel.answer(2).locator(".prose").last).to_be_in_viewport()  # the reason for what is asked
     panel.widen(250)
     panel.wait_whole_card()
     panel.node.locator(".scroller").evaluate("node => { node.scrollTop -= 1 }")
@@ -212,8 +237,11 @@ def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(noteb
     expect(panel.node.locator(".newest")).to_be_hidden()  # it would cover the card
     eventually(lambda: panel.node.evaluate("node => node.scrollWidth <= node.clientWidth"))
     book.screenshot("panel-narrow", panel.node)
+    panel.widen(PHONE)
+    panel.wait_whole_card()
+    book.screenshot("panel-phone", panel.node)
     panel.card().get_by_role("button", name="Allow once").click()
-    panel.answer(0).get_by_text("They pass.").wait_for()
+    panel.answer(2).get_by_text("It is written.").wait_for()
     expect(panel.node.locator(".newest")).to_be_hidden()  # it goes on to follow what comes
 
 

@@ -44,24 +44,26 @@ def test_text_is_renewed_in_place_and_what_is_saved_is_read_without_a_kernel(
 def test_questions_come_as_input_fields_and_an_empty_one_is_a_no(front_end: Any, model: MessagesServer) -> None:
     model.add(
         turn(use("Write", file_path="esbjerg.txt", content="1.42 m")),
-        say("I leave it."),
+        say("It is in `esbjerg.txt`."),
         turn(use("Write", file_path="hirtshals.txt", content="0.38 m")),
-        say("It is there."),
+        say("It is there, too."),
+        turn(use("Write", file_path="ribe.txt", content="0 m")),
+        say("I leave it."),
     )
-    book = front_end(
-        "colab", LOAD, "%%claude\nNote the level of Esbjerg.", "%%claude\nAnd that of Hirtshals?", kernel="colab"
-    )
+    prompts = ("Note the level of Esbjerg, 1.42 m.", "And that of Hirtshals, 0.38 m.", "And that of Ribe.")
+    book = front_end("colab", LOAD, *(f"%%claude\n{prompt}" for prompt in prompts), kernel="colab")
     book.run_whole(0)
-    for index, typed in ((1, ""), (2, "1")):
+    for index, typed in ((1, "1"), (2, "1"), (3, "")):
         book.run(index)
         field = book.cell(index).locator(".input input")
         field.wait_for()
         field.fill(typed)
-        if typed:
+        if index == 2:
             book.pictures("colab-question")
         field.press("Enter")
         book.wait_done(index)
-    assert not (book.path.parent / "esbjerg.txt").exists()
+    assert (book.path.parent / "esbjerg.txt").read_text() == "1.42 m"
+    assert not (book.path.parent / "ribe.txt").exists()
     assert (book.path.parent / "hirtshals.txt").read_text() == "0.38 m"
 
 

@@ -71,7 +71,7 @@ def test_a_question_is_answered_in_its_widget(front_end: Any, model: MessagesSer
     book = front_end("vscode", LOAD, "%%claude\nBegin harbours.csv with the level of Esbjerg, 1.42 m.")
     book.run_whole(0)
     book.run(1)
-    expect(book.cell(1).get_by_text("Press 1, 2")).to_be_visible()  # the keys are off for a moment
+    expect(book.cell(1).get_by_text("Press 1, 2").first).to_be_visible()  # the keys are off for a moment
     book.pictures("vscode-question")
     book.cell(1).get_by_role("button", name="Allow").first.click()
     book.wait_done(1)
@@ -180,7 +180,7 @@ def test_what_a_restricted_workspace_leaves_out_is_not_needed(front_end: Any, mo
     book = front_end(
         "vscode",
         LOAD,
-        "%%claude --mode bypassPermissions\nWhen is high tide? Plot the levels, and write mean() into tides.py.",
+        "%%claude --mode acceptEdits --allow Python\nWhen is high tide? Plot the levels, and write mean() into tides.py.",
     )
     book.run_whole(0)
     book.run_whole(1)

@@ -33,7 +33,7 @@ app = marimo.App()
 def _():
     import cellwright.marimo
 
-    result = cellwright.marimo.ask("What does the table say?", session=None)
+    result = cellwright.marimo.ask("Which columns of tides.csv have gaps? Note them in gaps.txt.")
     return (result,)
 
 
@@ -46,6 +46,9 @@ def _(result):
 if __name__ == "__main__":
     app.run()
 """
+
+TIDES = "time,level,comment\n06:00,3.1,calm\n06:10,3.3,\n06:20,,gauge stuck\n06:30,3.6,\n"
+GAPS = "**level** and comment.\n\n| column | no value at |\n|---|---|\n| level | 06:20 |\n| comment | 06:10, 06:30 |\n"
 
 
 @pytest.fixture
@@ -66,6 +69,7 @@ def notebook(own_place: Path) -> Path:
     path = own_place / "tides" / "tides.py"
     path.parent.mkdir()
     path.write_text(NOTEBOOK)
+    path.with_name("tides.csv").write_text(TIDES)
     if TAKES_PICTURES:  # in the theme of the page
         (own_place / ".marimo.toml").write_text('[display]\ntheme = "system"\n')
     return path
@@ -120,11 +124,12 @@ def _bytes(frame: str | bytes) -> bytes:
 def test_the_answer_comes_into_the_cell_and_questions_into_its_console(
     notebook: Path, environ: dict[str, str], model: MessagesServer, browser: Any
 ) -> None:
-    written = notebook.parent / "tides.txt"
+    written = notebook.parent / "gaps.txt"
     gate = Gate()
     model.add(
-        turn(use("Write", file_path=str(written), content="high")),
-        turn(say("The tide is "), hold(gate), say("**high**.\n\n| hour | level |\n|---|---|\n| 1 | 3.5 |\n")),
+        turn(use("Read", file_path=str(notebook.parent / "tides.csv"))),
+        turn(use("Write", file_path=str(written), content="level, comment")),
+        turn(say("Two columns have gaps: "), hold(gate), say(GAPS)),
     )
     with running_marimo(notebook, environ) as url:
         page = browser.new_page()
@@ -138,16 +143,16 @@ def test_the_answer_comes_into_the_cell_and_questions_into_its_console(
         field.wait_for(timeout=60_000)
         field.fill("1")
         field.press("Enter")
-        page.get_by_text("The tide is").wait_for()
+        page.get_by_text("Two columns have gaps").wait_for()
         gate.open()
-        expect(page.locator("strong", has_text="high")).to_be_visible()
-        expect(page.locator("td", has_text="3.5")).to_be_visible()
+        expect(page.locator("strong", has_text="level")).to_be_visible()
+        expect(page.locator("td", has_text="06:20")).to_be_visible()
         expect(page.get_by_text("Claude is working")).to_have_count(0)
         page.get_by_text(re.compile(r"\d+ characters")).wait_for()
         if TAKES_PICTURES:
             take_pictures(page)
         page.close()
-    assert written.read_text() == "high"
+    assert written.read_text() == "level, comment"
 
 
 def test_an_export_holds_the_answer(notebook: Path, environ: dict[str, str], model: MessagesServer) -> None:

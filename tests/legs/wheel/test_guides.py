@@ -34,7 +34,7 @@ from eventual import eventually
 pytestmark = [pytest.mark.wheel, pytest.mark.timeout(3600)]
 
 HERE = str(Path(__file__).relative_to(ROOT))
-INSTALL = ("README.md", "docs/get-started.md", "docs/guides/run-it-for-a-class.md")
+INSTALL = ("README.md", "docs/index.md", "docs/get-started.md", "docs/guides/run-it-for-a-class.md")
 """Pages that tell how to install the package."""
 NAMED = {
     "docs/guides/clean-a-data-set.md": "pandas",
@@ -55,7 +55,6 @@ ONLY_READ = {
     "docs/costs.md": "tables; its lines are read by tests/docs/test_inline_code.py",
     "docs/environment.md": "a table of variables, which tests/house/test_environment.py holds",
     "docs/faq.md": "answers; their lines are read by tests/docs/test_inline_code.py",
-    "docs/index.md": "links",
     "docs/numbers.md": "lines of text, which tests/docs/test_inline_code.py reads",
     "docs/panel.md": "keys and clicks, which tests/e2e does",
     "docs/performance.md": "measured, by `python -m benchmarks`",
