@@ -225,7 +225,7 @@ class Choices:
 
 
 def _is_possible(choose: Callable[[str], str], value: str) -> bool:
-    """Whether the settings leave the choice of `value`."""
+    """True if the settings leave the choice of `value`."""
     try:
         return choose(value) == value
     except CellwrightError:
