@@ -85,9 +85,10 @@ def failed_cells(kernel: NotebookKernel, fences: Iterable[Fence]) -> dict[str, s
             page = fence.page
             assert (cell := kernel.run(AS_AT_FIRST)).status == "ok", cell.error
         for code in filter(None, (fence.given, fence.code)):
-            if (cell := kernel.run(code)).status != "ok" or (
-                "cellwright.map(" in code and (cell := kernel.run(NO_ROW_FAILED)).status != "ok"
-            ):
+            cell = kernel.run(code)
+            if cell.status == "ok" and "cellwright.map(" in code:
+                cell = kernel.run(NO_ROW_FAILED)
+            if cell.status != "ok":
                 failed[fence.place] = cell.error
     return failed
 
