@@ -27,11 +27,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
 
-if sys.platform == "win32":
-    import msvcrt
-else:
-    import fcntl
-
 LOCKED_BYTE = 1 << 30
 """Far behind the content: on Windows a locked byte cannot be read by others."""
 
@@ -119,7 +114,11 @@ class ByteLocks:
 def system_locks() -> FileLocks:
     """The locks of this system."""
     if sys.platform == "win32":
+        import msvcrt  # Windows only
+
         return ByteLocks(msvcrt.locking, msvcrt.LK_NBLCK, msvcrt.LK_UNLCK)
+    import fcntl  # not on Windows
+
     return WholeFileLocks(fcntl.flock, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

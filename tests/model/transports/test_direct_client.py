@@ -20,7 +20,7 @@ from cellwright.errors import CellwrightError, ErrorCode
 from cellwright.model.anthropic import connect
 from cellwright.model.retry import RequestFailed
 from cellwright.model.transports.direct_client import WRITE_BYTES, DirectClient, tls_context, trusted_certificates
-from cellwright.model.transports.transport import KeyTransport
+from cellwright.model.transports.transport import KeyTransport, http_client
 from cellwright.testing import say
 from row_tables import for_each_row
 
@@ -579,7 +579,7 @@ def test_proxies_and_names_in_addresses_are_left_to_httpx2(variables, url, kind,
         monkeypatch.delenv(name.upper(), raising=False)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
-    assert type(KeyTransport(token="k", base_url=url)._build_client()).__name__ == kind
+    assert type(http_client(url, {}, idle_seconds=1)).__name__ == kind
 
 
 def test_a_socks_proxy_is_gone_through_and_the_address_user_leaves_the_key(key_line, monkeypatch):
