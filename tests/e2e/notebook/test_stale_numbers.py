@@ -42,7 +42,7 @@ def test_a_cell_that_ran_again_marks_the_answer_until_it_is_refreshed(notebook, 
     book.run(1)
     book.wait_done(1)
     expect(output.locator(".claim.stale")).to_have_text("2.41")
-    expect(output).to_contain_text("1 of 2 numbers stale")
+    expect(output).to_contain_text("1 of 2 numbers traced, 1 stale")
     # by keyboard, and as a screen reader has it
     number = output.get_by_role("button", name="2.41, stale: cell [4] gave 2.4123 then, 2.6312 now")
     number.focus()

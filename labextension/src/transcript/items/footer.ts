@@ -182,8 +182,8 @@ type FooterButtons = { undo: HTMLElement; more: readonly HTMLElement[]; rest: HT
 function factsOf(place: TranscriptContext, { undo, more, rest, copy }: FooterButtons): Fact[] {
   const { store } = place;
   const inPanel = isInPanel(place);
-  // while it works the steps are what is read, and one line has room
-  const links = store.end ? more.filter((node) => !node.hidden) : [];
+  // while it works the steps are what is read, and in a panel one line has room
+  const links = store.end || !inPanel ? more.filter((node) => !node.hidden) : [];
   // a panel has one line: its composer names the model, and the numbers go before the cost, Undo before Copy
   const left = rest !== null && inPanel ? links.length : 0;
   // a change has Undo; in a panel one line has no room for the context sent, the last of them
