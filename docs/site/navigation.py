@@ -26,7 +26,7 @@ SECTIONS = {
         "notebooks", "cell-actions", "panel", "permissions", "sandbox", "undo", "numbers", "context", "costs",
         "sessions", "completion", "typed-answers", "background", "branches", "verify", "replay", "code-intelligence",
     ),
-    "Your own ways": (
+    "Customise": (
         "memory", "skills", "agents", "hooks", "mcp", "mcp-github-gitlab", "plugins", "output-styles", "examples/README",
     ),
     "Without a notebook": (
