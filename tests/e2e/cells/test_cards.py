@@ -156,7 +156,7 @@ def test_a_question_is_dismissed(notebook, model):
 def test_a_command_can_be_allowed_for_the_project(notebook, model):
     model.add(turn(say("I build it with the project's Makefile.\n"), use("Bash", command="make report")))
     model.add(say("Then you build it yourself: `make report`."))
-    book = loaded(notebook, "%%claude\nBuild the report anew.")
+    book = loaded(notebook, "%%claude\nRebuild the report.")
     book.run(1)
     card = book.asked_by_keys(1)
     expect(card.get_by_role("button").filter(has_text="Always allow")).to_be_visible()
