@@ -92,7 +92,10 @@ def _on_phone(path: str, folder: Path) -> str:
 
 
 def _in_both_themes(found: re.Match[str]) -> str:
-    """A picture that has sources, as one image for each: the site has a switch of its own between light and dark."""
+    """A picture that has sources, as one image for each: the site has a switch of its own between light and dark.
+
+    Those for a phone say so; the others are for a desk then.
+    """
     shown = re.search(r'alt="([^"]*)" src="([^"]*)"', found[1])
     assert shown
     sources = [(shown[2], ""), *((path, media) for media, path in SOURCE_OF_PICTURE.findall(found[1]))]
@@ -100,7 +103,8 @@ def _in_both_themes(found: re.Match[str]) -> str:
     for path, media in sources:
         theme = "dark" if "dark" in media else "light"
         kind = "still" if "reduced-motion" in media else "moving"
-        shown_in.append(f"![{shown[1]}]({path}){{.only-{theme} .{kind}-picture}}\n")
+        place = (" .on-phone" if "max-width" in media else " .on-desk") if "max-width" in found[1] else ""
+        shown_in.append(f"![{shown[1]}]({path}){{.only-{theme} .{kind}-picture{place}}}\n")
     return "".join(shown_in)
 
 

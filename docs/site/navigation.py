@@ -23,10 +23,10 @@ SECTIONS = {
     "Start": START,
     "Guides": GUIDES,
     "In the notebook": (
-        "notebooks", "cell-actions", "panel", "permissions", "undo", "numbers", "context", "costs", "sessions",
-        "completion", "typed-answers", "background", "branches", "verify", "replay", "code-intelligence",
+        "notebooks", "cell-actions", "panel", "permissions", "sandbox", "undo", "numbers", "context", "costs",
+        "sessions", "completion", "typed-answers", "background", "branches", "verify", "replay", "code-intelligence",
     ),
-    "Your own ways": (
+    "Customise": (
         "memory", "skills", "agents", "hooks", "mcp", "mcp-github-gitlab", "plugins", "output-styles", "examples/README",
     ),
     "Without a notebook": (

@@ -3,9 +3,11 @@ const ANSWERS = { faq: 10, troubleshooting: 3, "get-started": 3 };
 const LAST = /^(decisions|protocol|examples)\/|^reference\/(changelog|contributing)$|^(performance|architecture|whats-new)$/;
 /** Pages that answer words which they do not have in their names. */
 const ALIASES = [
-  [/\b(vs ?code|colab|kaggle|marimo|pycharm)\b/, "front-ends"],
-  [/\b(bypass|always allow|sandbox|plan mode)\b/, "permissions"],
-  [/%%claude/, "get-started"],
+  [/\b(vs ?code|colab|kaggle|marimo|pycharm|windows)\b/, "front-ends"],
+  [/\b(bypass|always allow|plan mode)\b/, "permissions"],
+  [/\b(sandbox|bubblewrap|landlock)\b/, "sandbox"],
+  [/\bundo\b/, "undo"],
+  [/%%claude|\binstall\b/, "get-started"],
   [/\b(cursor|copilot|jupyter.?ai)\b/, "coming-from-other-assistants"],
   [/\b(api.?keys?|bedrock|vertex|subscription)\b/, "providers"],
 ];

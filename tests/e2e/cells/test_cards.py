@@ -50,7 +50,7 @@ GAUGES = {
     ],
 }
 CLEANING = """\
-# Clean the levels, in two cells
+# Clean the levels, in three cells
 
 | what is wrong | where | what to do |
 |---|---|---|
@@ -59,19 +59,22 @@ CLEANING = """\
 | no comment | 2 of 4 rows | leave empty |
 
 1. **Times**: convert `time`, and sort by it.
-2. **Gaps**: drop rows without a level, and count them.
-3. **Check**: levels are between 0 and 6 m; no time is there twice.
+2. **Gaps**: drop rows without a level.
+3. **Check**: levels are between 0 and 6 m; no time occurs twice.
 
-No units are given; from the values I take metres.
+No units are given; judging by the values, they are metres.
 """
 SORTED = """\
-# times as times of the day, in order
-clean = levels.assign(time=pd.to_datetime(levels["time"], format="%H:%M").dt.time)
-clean = clean.sort_values("time")"""
+# as times of the day they can be sorted
+times = pd.to_datetime(levels["time"], format="%H:%M")
+clean = levels.assign(time=times.dt.time).sort_values("time")"""
 COMPLETE = """\
-# the gauge was stuck: a row without a level says nothing of the tide
-clean = clean.dropna(subset=["level"])
-assert clean["level"].between(0, 6).all() and clean["time"].is_unique
+# the gauge was stuck: no level, nothing to learn from
+clean = clean.dropna(subset=["level"])"""
+CHECKED = """\
+# a slip of the gauge or the clock would show here
+assert clean["level"].between(0, 6).all()
+assert clean["time"].is_unique
 clean"""
 PLAN = """\
 # Find the tide that is lost
@@ -153,7 +156,7 @@ def test_a_question_is_dismissed(notebook, model):
 def test_a_command_can_be_allowed_for_the_project(notebook, model):
     model.add(turn(say("I build it with the project's Makefile.\n"), use("Bash", command="make report")))
     model.add(say("Then you build it yourself: `make report`."))
-    book = loaded(notebook, "%%claude\nBuild the report anew.")
+    book = loaded(notebook, "%%claude\nRebuild the report.")
     book.run(1)
     card = book.asked_by_keys(1)
     expect(card.get_by_role("button").filter(has_text="Always allow")).to_be_visible()
@@ -172,7 +175,7 @@ def test_the_plan_of_the_guide_to_a_clean_data_set(notebook, model):
     model.add(turn(say("Four rows, and one of them has no level.\n"), use("ExitPlanMode", plan=CLEANING)))
     model.add(turn(use("NotebookRead", notebook_path="notebook.ipynb")))
     # each below the prompt, so the last one first
-    model.add(turn(*(insertion(source) for source in (COMPLETE, SORTED))))
+    model.add(turn(*(insertion(source) for source in (CHECKED, COMPLETE, SORTED))))
     model.add(say("`clean` has three of the four rows. Dropped: 06:20, for its missing level."))
     book = loaded(notebook, f"{make}\n{load}", prompt)
     book.run(1)
@@ -183,16 +186,16 @@ def test_the_plan_of_the_guide_to_a_clean_data_set(notebook, model):
     book.asked_by_keys(2)
     book.page.keyboard.press("1")
     bar = book.output(2).locator(".cell-changes:not([disabled])")
-    expect(bar).to_contain_text("2 cell changes")
+    expect(bar).to_contain_text("3 cell changes")
     bar.get_by_role("button", name="Accept all").click()
     book.wait_done(2)
-    for index in (3, 4):
+    for index in (3, 4, 5):
         book.run(index)
         book.wait_done(index)
-    expect(book.output(4).locator("tbody tr")).to_have_count(3)
+    expect(book.output(5).locator("tbody tr")).to_have_count(3)
     book.page.mouse.move(0, 0)
-    book.screenshot("clean-cells", book.cell(2), book.cell(4), width=920, height=1100)
-    assert ["".join(cell["source"]) for cell in book.save()["cells"]][3:5] == [SORTED, COMPLETE]
+    book.screenshot("clean-cells", book.cell(2), book.cell(5), width=920, height=1200)
+    assert ["".join(cell["source"]) for cell in book.save()["cells"]][3:6] == [SORTED, COMPLETE, CHECKED]
 
 
 def insertion(source):

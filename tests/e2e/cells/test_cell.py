@@ -67,22 +67,22 @@ FOUND = """\
 
 - `time` from 06:00 to 06:30
 - `level` from 3.1 to 3.6
-- `comment`, which two rows have none of
+- `comment`, empty in two rows
 
 One thing is wrong: at **06:20** there is no level. Its comment says why: the gauge was stuck."""
 CLEANED = """\
-import csv
+import pandas as pd
+
+tides = pd.read_csv("data/tides.csv")
+clean = tides.dropna(subset=["level"])
+clean.to_csv("data/clean.csv", index=False)"""
+PLOTTED = """\
 import matplotlib.pyplot as plt
 
-with open("data/tides.csv") as file:
-    rows = [row for row in csv.DictReader(file) if row["level"]]
-with open("data/clean.csv", "w", newline="") as file:
-    writer = csv.DictWriter(file, ["time", "level", "comment"])
-    writer.writeheader()
-    writer.writerows(rows)
+# all four times, so that the gap is seen
 plt.figure(figsize=(6, 1.8))
-plt.ylabel("level, m")
-plt.plot([row["time"] for row in rows], [float(row["level"]) for row in rows], "o-");"""
+plt.plot(tides["time"], tides["level"], "o-")
+plt.ylabel("level, m");"""
 
 
 def loaded(notebook, *cells, files=None):
@@ -110,10 +110,16 @@ def test_text_streams_into_the_cell_while_it_runs(notebook, model):
 
 def test_the_prompts_of_get_started(notebook, model):
     gate = Gate()
-    model.add(turn(say("I look at the file.\n"), use("Read", file_path="data/tides.csv")))
+    model.add(turn(say("I'll read the file.\n"), use("Read", file_path="data/tides.csv")))
     half = FOUND.index("One thing")
     model.add(turn(say(FOUND[:half]), hold(gate), say(FOUND[half:])))
-    model.add(turn(use("Python", code=CLEANED)), turn(say("Three rows have a level; they are in `data/clean.csv`.")))
+    plot = {"notebook_path": "notebook.ipynb", "edit_mode": "insert", "cell_id": "cell-3", "new_source": PLOTTED}
+    model.add(
+        turn(use("Python", code=CLEANED)),
+        turn(use("NotebookRead", notebook_path="notebook.ipynb")),
+        turn(use("NotebookEdit", **plot, cell_type="code")),
+        turn(say("Three rows have a level; they are in `data/clean.csv`. The plot leaves a gap at 06:20.")),
+    )
     page = (DOCS / "get-started.md").read_text("utf-8")
     data, first, second = re.search(
         r"```python\n(.*?)```.*?```\n(%%claude\n.*?)\n```.*?```\n(%%claude\n.*?)\n```", page, re.DOTALL
@@ -122,21 +128,36 @@ def test_the_prompts_of_get_started(notebook, model):
     book.run(1)
     book.wait_done(1)
     book.run(2)
-    book.output(2).locator("text=which two rows").wait_for()
+    book.output(2).locator("text=empty in two rows").wait_for()
     book.screenshot("streaming-cell", book.cell(2), width=920)
     gate.open()
     book.wait_done(2)
     book.run(3)
     card = book.asked_by_keys(3)
-    expect(card).to_contain_text("writerows")
+    expect(card).to_contain_text("to_csv")
     book.screenshot("permission-card", book.cell(3), width=920)
     book.asked_by_keys(3)
     book.page.keyboard.press("1")
+    # where one change waits and its place is out of sight, the question is in the cell that asked
+    expect(book.cell(3).locator(".ask[data-ready]", has_text="plt.plot")).to_be_focused()
+    book.page.keyboard.press("Enter")
     book.wait_done(3)
     expect(book.output(3)).to_contain_text("Three rows have a level")
-    expect(book.output(3).locator("img")).to_be_visible()
+    book.wait_done(4)
+    expect(book.output(4).locator("img")).to_be_visible()
     book.page.mouse.move(0, 0)  # the buttons of an output would cover its corner
-    book.screenshot("first-plot", book.cell(3), width=920)
+
+    def show_plot():
+        book.cell(4).evaluate("node => node.scrollIntoView({block: 'end'})")
+
+    book.screenshot("first-plot", book.cell(3), book.cell(4), width=920, height=1100, again=show_plot)
+    book.output(3).locator("footer").get_by_role("button", name="Undo", exact=True).click()
+    undo = book.cell(3).locator(".cellwright-undo").get_by_role("group")
+    expect(undo).to_contain_text("cell [5] will be deleted")
+    book.screenshot("undo-first", book.cell(3), width=920, height=1100)
+    undo.get_by_role("button", name="Undo", exact=True).click()
+    book.cell(3).locator(".cellwright-undo").get_by_role("status").wait_for()
+    assert not any("plt.plot" in "".join(cell["source"]) for cell in book.save()["cells"])
     folder = (book.lab.root / book.path).parent
     assert folder.joinpath("data/clean.csv").read_text().splitlines()[1:] == [
         "06:00,3.1,calm",

@@ -64,6 +64,7 @@ def test_fix_proposes_a_change_of_the_cell_that_failed_and_nothing_else_stays(no
     # the second of two keys
     expect(proposal).to_be_focused()
     book.screenshot("fix-in-two-keys", book.cell(0))
+    book.screenshot("fix-in-two-keys-phone", book.cell(0), width=740)  # the file browser takes half of it
     page.keyboard.press("Enter")
     expect(book.cell(0).locator(".jp-InputPrompt")).to_have_text("[2]:")
     expect(book.cell(0).get_by_role("button", name="Fix with Claude")).to_have_count(0)

@@ -22,12 +22,13 @@ pytestmark = [
     ),
 ]
 
-ROWS = int(float(os.environ.get("CELLWRIGHT_SCENE_GB", "0.2")) * 1e9 / 16)
+ROWS = int(float(os.environ.get("CELLWRIGHT_SCENE_GB", "0.2")) * 1e9 / 9)
 FRAME = f"""\
 import numpy as np, pandas as pd
 hours = np.arange({ROWS:_})
-tides = pd.DataFrame({{"level": 2 + np.sin(hours / 12.4), "gauge": (hours % 9).astype("int64")}})
-del hours"""
+gauge = pd.Categorical.from_codes(hours % 3, ["Esbjerg", "Ribe", "Fanø"])
+tides = pd.DataFrame({{"level": 2 + np.sin(hours / 12.4) - hours % 3 / 10, "gauge": gauge}})
+del hours, gauge"""
 
 
 def begun(notebook, *cells):
@@ -38,26 +39,26 @@ def begun(notebook, *cells):
     return book
 
 
-def take_in_both(book, tab, name, index, checked, target=None):
+def take_in_both(book, tab, name, index, checked, **size):
     """A picture in light, which a page of the documents shows, and one in dark; each without a fault for axe."""
     for theme in (DARK, LIGHT):
         tab.choose_theme(theme)
         check_accessible(book.output(index), checked)
-        book.screenshot(name if theme == LIGHT else f"{name}-dark", target or book.cell(index))
+        book.screenshot(name if theme == LIGHT else f"{name}-dark", book.cell(index), **size)
 
 
 def test_three_questions_on_a_large_frame_are_answered_while_the_user_goes_on(notebook, model, tab):
     second, third, before = Gate(), Gate(), len(model.requests)
     model.add(
-        turn(say("I look in a copy.\n"), use("Branch", code="tides.level.max().round(2)")),
-        turn(hold(second), use("Branch", code="tides.groupby('gauge')['level'].mean().round(3).idxmax()")),
+        turn(say("I'll try it in a copy.\n"), use("Branch", code="tides.level.max().round(2)")),
+        turn(hold(second), use("Branch", code="tides.groupby('gauge', observed=True)['level'].mean().idxmax()")),
         turn(hold(third), use("Branch", code="int((tides.level < 0).sum())")),
-        turn(say("The highest level is **3.0 m**; the gauges agree; no level is below zero.")),
+        turn(say("They rise to **3.0 m**. **Esbjerg** reads highest, and no level is below zero.")),
     )
     book = begun(
         notebook,
         FRAME,
-        "%%claude --background\nHow high do they rise, at which gauge, and is a level below zero?",
+        "%%claude --background\nHow high do the tides rise, which gauge reads highest, and is a level below zero?",
         "tides.loc[0, 'level'] = -1.0\nlen(tides)",
         "tides.level.min()",
     )
@@ -80,7 +81,7 @@ def test_three_questions_on_a_large_frame_are_answered_while_the_user_goes_on(no
     book.wait_kept(2)
     book.output(2).locator("summary", has_text="3 steps").click()
     book.output(2).locator("details.fold summary", has_text="idxmax").click()
-    take_in_both(book, tab, "branch-questions", 2, ".fold", book.output(2).locator("details[open]").first)
+    take_in_both(book, tab, "branch-questions", 2, ".fold", width=920, height=1300)
 
 
 def test_two_agents_explore_at_the_same_time_each_in_a_branch_of_its_own(notebook, model, tab):

@@ -10,27 +10,28 @@ from cellwright.testing import say, turn, use
 
 pytestmark = [pytest.mark.browser, pytest.mark.timeout(600)]
 
-TIDES = """tides = [
-    {"harbour": "Esbjerg", "level_m": 1.42},
-    {"harbour": "Hvide Sande", "level_m": 0.77},
-    {"harbour": "Hirtshals", "level_m": 0.38},
-]"""
+TIDES = """tides = {
+    "port": ["Esbjerg", "Ribe", "Fanø"],
+    "level_m": [1.42, 0.77, 0.38],
+}"""
 FAILING = """import matplotlib.pyplot as plt
-harbours = [tide["harbour"] for tide in tides]
-levels = [tide["level"] for tide in tides]
+levels = tides["level"]
 plt.figure(figsize=(7.5, 1.9))
-plt.barh(harbours, levels, color="seagreen")
+plt.barh(tides["port"], levels)
 plt.title("High tide, m");"""
 FIXED = FAILING.replace('"level"', '"level_m"')
-SIZE = {"width": 1000, "height": 720}
+SIZES = {"error-fix-run": (1000, 590), "error-fix-run-phone": (460, 640)}
+"""The width of the page and the height of the picture, in pixels; a phone shows the narrow one as large as it is."""
 
 
+@pytest.mark.parametrize("name", SIZES if TAKE_PICTURES else ["error-fix-run"])
 @pytest.mark.parametrize("theme", [LIGHT, DARK] if TAKE_PICTURES else [LIGHT])
-def test_an_error_is_fixed_with_two_keys(notebook, model, page, tab, theme):
+def test_an_error_is_fixed_with_two_keys(notebook, model, page, tab, theme, name):
     book = notebook(TIDES, FAILING)
     if theme != LIGHT:
         tab.choose_theme(theme)
-    page.set_viewport_size(SIZE)
+    width, height = SIZES[name]
+    page.set_viewport_size({"width": width, "height": height + 130})
     page.keyboard.press("Control+b")  # the file browser makes room
     book.run(0)
     book.wait_done(0)
@@ -41,7 +42,7 @@ def test_an_error_is_fixed_with_two_keys(notebook, model, page, tab, theme):
     fix = book.cell(1).get_by_role("button", name="Fix with Claude")
     fix.wait_for()
     book.wait_done(1)
-    film = MovingPicture(page, {**place, "height": min(place["height"], 590)})
+    film = MovingPicture(page, {**place, "height": min(place["height"], height)})
     model.add(
         turn(use("NotebookRead", notebook_path="notebook.ipynb")),
         turn(
@@ -63,5 +64,5 @@ def test_an_error_is_fixed_with_two_keys(notebook, model, page, tab, theme):
     expect(fix).to_have_count(0)
     expect(strip).to_have_count(0)
     film.hold(5_000)
-    film.save(IMAGES / f"error-fix-run-{theme.split()[-1].lower()}.webp")
+    film.save(IMAGES / f"{name}-{theme.split()[-1].lower()}.webp")
     assert "".join(book.save()["cells"][1]["source"]) == FIXED

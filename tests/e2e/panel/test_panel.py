@@ -1,8 +1,10 @@
 """The panel in the sidebar: one conversation with the kernel, whatever that does, and however the page comes and goes."""
 
 import json
+import re
 import shutil
 import sys
+from pathlib import Path
 
 import ipykernel
 import pytest
@@ -17,18 +19,22 @@ pytestmark = [pytest.mark.browser, pytest.mark.timeout(300)]
 
 LOAD = "%load_ext cellwright"
 PICTURED = "/opt/tides/bin/python -m pip install cellwright"
+DOCS = Path(__file__).parents[3] / "docs"
 READINGS = "time,level,comment\n06:00,3.1,calm\n06:10,3.3,\n06:20,,gauge stuck\n06:30,3.6,\n"
-PROMPTS = (
-    "%%claude\nRead data/tides.csv. What does it hold, and is anything wrong with it?",
-    "%%claude --allow Python\nRemove the rows without a level, and plot it.",
-)
-PLOTTED = """\
-import matplotlib.pyplot as plt
+CLEANED = """\
 import pandas as pd
 
-levels = pd.read_csv("data/tides.csv").dropna(subset="level")
-levels.plot("time", "level", figsize=(5, 1.8), style="o-", ylabel="level, m")
-plt.show()"""
+tides = pd.read_csv("data/tides.csv")
+clean = tides.dropna(subset=["level"])
+clean.to_csv("data/clean.csv", index=False)"""
+PLOTTED = """\
+import matplotlib.pyplot as plt
+
+# all four times, so that the gap is seen
+plt.figure(figsize=(5, 1.4))
+plt.plot(tides["time"], tides["level"], "o-")
+plt.ylabel("level, m");"""
+PLOT = {"notebook_path": "notebook.ipynb", "edit_mode": "insert", "cell_id": "cell-1", "new_source": PLOTTED}
 HOURLY = """\
 def high_tide(levels):
     hourly = levels.set_index("time").level.rolling(6, center=True).mean()
@@ -40,11 +46,11 @@ ANSWER = """Four readings are too few: the level **still rises** in the last one
 2. High tide is where that mean is highest.
 
 ```python
-hourly = levels.level.rolling(6, center=True).mean()
+hourly = tides.level.rolling(6, center=True).mean()
 hourly.idxmax()
 ```
 
-I write it as a function:"""
+I'll write it as a function:"""
 PHONE = 400
 """As wide as the panel is in the picture for phones, in pixels."""
 BUSY = "import pathlib, time\nwhile not pathlib.Path('enough').exists():\n    time.sleep(0.05)"
@@ -207,17 +213,26 @@ def test_beside_the_notebook_an_answer_with_code_and_a_question_that_waits(noteb
     model.add(
         turn(use("Read", file_path="data/tides.csv")),
         turn(say("Four readings, ten minutes apart. At **06:20** there is no level: the gauge was stuck.")),
-        turn(use("Python", code=PLOTTED)),
-        turn(say("Three rows have a level.")),
+        turn(use("Python", code=CLEANED)),
+        turn(use("NotebookRead", notebook_path="notebook.ipynb")),
+        turn(use("NotebookEdit", **PLOT, cell_type="code")),
+        turn(say("Three rows have a level; they are in `data/clean.csv`.")),
         turn(say(ANSWER), use("Write", file_path="hourly.py", content=HOURLY)),
         turn(say("It is written.")),
     )
-    book = notebook(*PROMPTS, "", files={"data/tides.csv": READINGS})
-    for index in (0, 1):
-        book.run(index)
-        book.wait_done(index)
-    expect(book.output(1).locator("img")).to_be_visible()
-    page.set_viewport_size({"width": 1200, "height": 860})
+    prompts = re.findall(r"```\n(%%claude\n.*?)\n```", (DOCS / "get-started.md").read_text("utf-8"), re.DOTALL)
+    book = notebook(*prompts[:2], "", files={"data/tides.csv": READINGS})
+    book.run(0)
+    book.wait_done(0)
+    book.run(1)
+    book.asked_by_keys(1)
+    page.keyboard.press("1")
+    expect(book.cell(1).locator(".ask[data-ready]", has_text="plt.plot")).to_be_focused()
+    page.keyboard.press("Enter")
+    book.wait_done(1)
+    book.wait_done(2)
+    expect(book.output(2).locator("img")).to_be_visible()
+    page.set_viewport_size({"width": 1200, "height": 900})
     page.keyboard.press("Control+b")  # the file browser gives its place to the notebook
     expect(page.locator(".jp-DirListing")).to_be_hidden()
     panel = Panel(page).open()

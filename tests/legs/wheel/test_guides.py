@@ -61,6 +61,7 @@ ONLY_READ = {
     "docs/permissions.md": "tables of rules, which tests/permissions hold",
     "docs/plugins.md": "installs from other machines",
     "docs/providers.md": "needs an account of each provider; tests/model asks stand-ins",
+    "docs/sandbox.md": "bounds, which tests/sandbox holds",
     "docs/security.md": "promises, which tests/permissions and tests/sandbox hold",
     "docs/sessions.md": "lines of text, which tests/docs/test_inline_code.py reads",
     "docs/settings.md": "tables of keys, which tests/config holds",
