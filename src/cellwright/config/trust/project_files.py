@@ -35,10 +35,6 @@ from cellwright.permissions.shell.conservative_parse import parse_conservatively
 from cellwright.permissions.shell.reading import Token, Unreadable, read_tokens
 from cellwright.text import lazy_pattern
 
-if sys.platform != "win32":
-    import grp
-    import pwd
-
 _PASSED_ON = ("HOME", "PATH", "XDG_CONFIG_HOME", "SYSTEMROOT", "USERPROFILE", "TMPDIR")
 
 _OTHER_HISTORIES = (".hg", ".svn", ".bzr", ".jj", ".sl", "_darcs", ".fslckout", "_FOSSIL_")
@@ -221,6 +217,9 @@ def _is_private_group(gid: int) -> bool:
     """Return whether the group is the user's alone, as many systems make one for each user."""
     if sys.platform == "win32":
         return False
+    import grp  # not on Windows
+    import pwd
+
     try:
         user, group = pwd.getpwuid(os.geteuid()), grp.getgrgid(gid)
     except KeyError:

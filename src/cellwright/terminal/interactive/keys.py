@@ -13,10 +13,6 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-if sys.platform != "win32":
-    import termios
-    import tty
-
 ESCAPE = "\x1b"
 CTRL_O = "\x0f"
 ENTER = "\n"
@@ -42,6 +38,9 @@ def single_keys(stdin: TextIO) -> Iterator[None]:
     """
     if sys.platform == "win32":
         raise OSError("single keys cannot be read on Windows")
+    import termios  # not on Windows
+    import tty
+
     try:
         descriptor = stdin.fileno()
         before = termios.tcgetattr(descriptor)
