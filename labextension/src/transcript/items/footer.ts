@@ -182,8 +182,7 @@ type FooterButtons = { undo: HTMLElement; more: readonly HTMLElement[]; rest: HT
 function factsOf(place: TranscriptContext, { undo, more, rest, copy }: FooterButtons): Fact[] {
   const { store } = place;
   const inPanel = isInPanel(place);
-  // while it works the steps are what is read, and in a panel one line has room
-  const links = store.end || !inPanel ? more.filter((node) => !node.hidden) : [];
+  const links = shownLinks(more, store.end !== null || !inPanel);
   // a panel has one line: its composer names the model, and the numbers go before the cost, Undo before Copy
   const left = rest !== null && inPanel ? links.length : 0;
   // a change has Undo; in a panel one line has no room for the context sent, the last of them
@@ -199,6 +198,11 @@ function factsOf(place: TranscriptContext, { undo, more, rest, copy }: FooterBut
     ...(inPanel ? [] : contextFact(store.totals)),
     ...(left > 1 && store.changes ? [] : [copy]),
   ];
+}
+
+/** In a panel one line has room, and while Claude works the steps are what is read: it has the links at the end. */
+function shownLinks(links: readonly HTMLElement[], isTime: boolean): HTMLElement[] {
+  return isTime ? links.filter((node) => !node.hidden) : [];
 }
 
 /** A line above says the same of changes that have a diff. */
